@@ -1,0 +1,60 @@
+#include "arrays.hpp"
+
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/string.h>
+
+#include <string>
+#include <tuple>
+
+// "" if the arrays are a normal-form DNF, else what is wrong.
+static std::string check_formula(In<int64_t> indptr, In<int32_t> literals, In<double> prob) {
+    const auto m = static_cast<int64_t>(indptr.shape(0)) - 1;
+    const auto size = static_cast<int64_t>(literals.shape(0)), n = static_cast<int64_t>(prob.shape(0));
+    const auto *ptr = indptr.data();
+    const auto *lit = literals.data();
+    if (m < 0 || ptr[0] != 0 || ptr[m] != size) return "indptr must start at 0 and end at the number of literals";
+    for (int64_t c = 0; c < m; ++c) {
+        if (ptr[c + 1] < ptr[c] || ptr[c + 1] > size) return "indptr decreases at clause " + std::to_string(c);
+        for (int64_t i = ptr[c]; i < ptr[c + 1]; ++i) {
+            if (lit[i] < 0 || (lit[i] >> 1) >= n)
+                return "clause " + std::to_string(c) + " has a literal of no variable: " + std::to_string(lit[i]);
+            if (i > ptr[c] && (lit[i] >> 1) <= (lit[i - 1] >> 1))
+                return "the variables of clause " + std::to_string(c) + " do not strictly increase";
+        }
+    }
+    for (int64_t v = 0; v < n; ++v)
+        if (!(prob.data()[v] >= 0.0 && prob.data()[v] <= 1.0))
+            return "variable " + std::to_string(v + 1) + " has probability " + std::to_string(prob.data()[v]) +
+                   ", expected a number in [0, 1]";
+    return "";
+}
+
+void bind_formula(nb::module_ &m) {
+    m.def("check_formula", &check_formula, nb::arg("indptr"), nb::arg("literals"), nb::arg("prob"));
+    m.def(
+        "clause_log_probs",
+        [](In<int64_t> indptr, In<int32_t> literals, In<double> prob) {
+            const Formula f = view(indptr, literals, prob);
+            std::vector<double> out(f.num_clauses);
+            {
+                nb::gil_scoped_release release;
+                clause_log_probs(f, out.data());
+            }
+            return to_numpy(std::move(out));
+        },
+        nb::arg("indptr"), nb::arg("literals"), nb::arg("prob"), "log p(C) of every clause, in one pass.");
+    m.def(
+        "normalise",
+        [](In<int64_t> indptr, In<int32_t> literals) {
+            const auto m = static_cast<int64_t>(indptr.shape(0)) - 1;
+            Normalised out;
+            {
+                nb::gil_scoped_release release;
+                out = normalise(indptr.data(), literals.data(), m);
+            }
+            return std::make_tuple(to_numpy(std::move(out.indptr)), to_numpy(std::move(out.literals)),
+                                   out.repeated_literals, out.impossible_clauses);
+        },
+        nb::arg("indptr"), nb::arg("literals"),
+        "(indptr, literals, repeated literals merged, impossible clauses dropped)");
+}

@@ -1,0 +1,105 @@
+// The formula as the kernels see it, and what every kernel needs of it: normal form and clause probabilities.
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+// Function multiversioning: one portable source, the loader picks the widest vectors the machine has.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__linux__) && !defined(SHARPDNF_NO_CLONES)
+#define SHARPDNF_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define SHARPDNF_CLONES
+#endif
+#define SHARPDNF_INLINE inline __attribute__((always_inline))
+
+// Clause c holds literals[indptr[c] .. indptr[c+1]), strictly increasing by variable.
+// Literal 2v is variable v, 2v+1 its negation; prob[v] is the probability that v is true.
+struct Formula {
+    const int64_t *indptr;
+    const int32_t *literals;
+    const double *prob;
+    int64_t num_clauses;
+    int64_t num_vars;
+
+    double literal_prob(int32_t literal) const {
+        const double p = prob[literal >> 1];
+        return (literal & 1) ? 1.0 - p : p;
+    }
+    int64_t size() const { return indptr[num_clauses]; }
+};
+
+// A formula that owns its arrays.
+struct OwnedFormula {
+    std::vector<int64_t> indptr{0};
+    std::vector<int32_t> literals;
+    std::vector<double> prob;
+
+    Formula view() const {
+        return {indptr.data(), literals.data(), prob.data(), static_cast<int64_t>(indptr.size()) - 1,
+                static_cast<int64_t>(prob.size())};
+    }
+};
+
+// log of a product of probabilities, safe far below the smallest double.
+struct LogProduct {
+    double mantissa = 1.0, log_scale = 0.0;
+    SHARPDNF_INLINE void multiply(double p) {
+        mantissa *= p;
+        if (mantissa < 1e-150) rescale();
+    }
+    void rescale() {
+        log_scale += std::log(mantissa);  // -inf when a factor was 0
+        mantissa = 1.0;
+    }
+    double log() const { return log_scale + std::log(mantissa); }
+};
+
+// log p(C) for every clause: the one pass over the literals against which the engines are measured.
+inline void clause_log_probs(const Formula &f, double *out) {
+    for (int64_t c = 0; c < f.num_clauses; ++c) {
+        LogProduct product;
+        for (int64_t i = f.indptr[c]; i < f.indptr[c + 1]; ++i) product.multiply(f.literal_prob(f.literals[i]));
+        out[c] = product.log();
+    }
+}
+
+struct Normalised {
+    std::vector<int64_t> indptr;
+    std::vector<int32_t> literals;
+    int64_t repeated_literals = 0;
+    int64_t impossible_clauses = 0;
+};
+
+// Sorts each clause by variable, merges repeated literals, drops clauses that hold a literal and its negation.
+inline Normalised normalise(const int64_t *indptr, const int32_t *literals, int64_t num_clauses) {
+    Normalised out;
+    out.indptr.reserve(num_clauses + 1);
+    out.indptr.push_back(0);
+    out.literals.reserve(indptr[num_clauses]);
+    for (int64_t c = 0; c < num_clauses; ++c) {
+        const auto start = static_cast<int64_t>(out.literals.size());
+        bool sorted = true;
+        for (int64_t i = indptr[c]; i < indptr[c + 1]; ++i) {
+            if (i > indptr[c] && (literals[i] >> 1) <= (literals[i - 1] >> 1)) sorted = false;
+            out.literals.push_back(literals[i]);
+        }
+        if (!sorted) {
+            auto first = out.literals.begin() + start;
+            std::sort(first, out.literals.end());
+            const auto kept = std::unique(first, out.literals.end());
+            out.repeated_literals += out.literals.end() - kept;
+            out.literals.erase(kept, out.literals.end());
+            bool impossible = false;
+            for (auto i = start + 1; i < static_cast<int64_t>(out.literals.size()); ++i)
+                impossible |= (out.literals[i] >> 1) == (out.literals[i - 1] >> 1);
+            if (impossible) {
+                ++out.impossible_clauses;
+                out.literals.resize(start);
+                continue;
+            }
+        }
+        out.indptr.push_back(static_cast<int64_t>(out.literals.size()));
+    }
+    return out;
+}

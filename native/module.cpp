@@ -1,0 +1,27 @@
+// The Python module `sharpdnf._native`: one bind_* function per kernel, each beside its header.
+#include <nanobind/nanobind.h>
+
+namespace nb = nanobind;
+
+void bind_formula(nb::module_ &);
+void bind_parse(nb::module_ &);
+void bind_simplify(nb::module_ &);
+void bind_dtree(nb::module_ &);
+void bind_sample(nb::module_ &);
+void bind_klm(nb::module_ &);
+void bind_conditioned(nb::module_ &);
+void bind_generate(nb::module_ &);
+void bind_batch(nb::module_ &);
+
+NB_MODULE(_native, m) {
+    m.doc() = "Kernels of sharpdnf: arrays in, numbers out, the GIL released.";
+    bind_formula(m);
+    bind_parse(m);
+    bind_simplify(m);
+    bind_dtree(m);
+    bind_sample(m);
+    bind_klm(m);
+    bind_conditioned(m);
+    bind_generate(m);
+    bind_batch(m);
+}

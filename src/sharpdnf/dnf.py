@@ -1,0 +1,268 @@
+"""The one core type: an immutable weighted DNF in CSR form.
+
+Literal ``2v`` is variable ``v`` (0-based), ``2v + 1`` its negation, so ``lit ^ 1`` negates and ``lit >> 1`` is the
+variable. Signed 1-based integers exist only at the border: in :meth:`DNF.from_clauses` and the text formats.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from sharpdnf import _native
+from sharpdnf.errors import InvalidFormula
+
+IntArray = npt.NDArray[np.int64]
+LitArray = npt.NDArray[np.int32]
+FloatArray = npt.NDArray[np.float64]
+MAX_VARS = 2**30 - 1  # literals are 32-bit
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DNF:
+    """A disjunction of clauses (conjunctions) over independent variables.
+
+    Clause ``c`` is ``literals[indptr[c]:indptr[c + 1]]``, strictly increasing by variable; ``prob[v]`` is the
+    probability that variable ``v`` is true. Weights (w+, w-) are held as prob = w+ / (w+ + w-) and
+    ``log_scale`` = sum of log(w+ + w-): the weighted model count is exp(log_scale) * P(formula).
+    """
+
+    indptr: IntArray
+    literals: LitArray
+    prob: FloatArray
+    log_scale: float = 0.0
+    names: tuple[str, ...] | None = None
+    notes: tuple[str, ...] = field(default=())
+    """What normalisation changed on the way in, in words."""
+
+    def __post_init__(self) -> None:
+        for name, dtype in (("indptr", np.int64), ("literals", np.int32), ("prob", np.float64)):
+            array = np.ascontiguousarray(getattr(self, name), dtype=dtype)
+            if array.ndim != 1:
+                raise InvalidFormula(f"{name} must be one-dimensional, not of shape {array.shape}")
+            if array.flags.writeable:
+                array = array.view() if array.base is None and array is not getattr(self, name) else array.copy()
+                array.flags.writeable = False
+            object.__setattr__(self, name, array)
+        problem = _native.check_formula(self.indptr, self.literals, self.prob)
+        if problem:
+            raise InvalidFormula(problem)
+        if self.names is not None and len(self.names) != self.num_vars:
+            raise InvalidFormula(f"{len(self.names)} names for {self.num_vars} variables")
+
+    @classmethod
+    def trusted(
+        cls,
+        indptr: IntArray,
+        literals: LitArray,
+        prob: FloatArray,
+        log_scale: float = 0.0,
+        names: tuple[str, ...] | None = None,
+        notes: tuple[str, ...] = (),
+    ) -> Self:
+        """Wraps arrays that our own kernels made: no check, no copy."""
+        self = object.__new__(cls)
+        for array in (indptr, literals, prob):
+            array.flags.writeable = False
+        for name, value in zip(cls.__slots__, (indptr, literals, prob, log_scale, names, notes), strict=True):
+            object.__setattr__(self, name, value)
+        return self
+
+    @classmethod
+    def from_arrays(cls, indptr: IntArray, literals: LitArray, prob: FloatArray, **rest: Any) -> Self:
+        """Builds from CSR arrays in any literal order: sorts, merges repeats, drops impossible clauses."""
+        indptr = np.ascontiguousarray(indptr, dtype=np.int64)
+        literals = np.ascontiguousarray(literals, dtype=np.int32)
+        if indptr.ndim != 1 or len(indptr) < 1 or indptr[0] != 0 or indptr[-1] != len(literals):
+            raise InvalidFormula("indptr must start at 0 and end at the number of literals")
+        if np.any(np.diff(indptr) < 0):
+            raise InvalidFormula("indptr must not decrease")
+        indptr, literals, repeated, impossible = _native.normalise(indptr, literals)
+        notes = []
+        if repeated:
+            notes.append(f"{repeated} repeated literals merged")
+        if impossible:
+            notes.append(f"{impossible} clauses with a literal and its negation dropped")
+        return cls(indptr, literals, prob, notes=tuple(rest.pop("notes", ())) + tuple(notes), **rest)
+
+    @classmethod
+    def from_clauses(
+        cls,
+        clauses: Iterable[Sequence[int]],
+        prob: Mapping[int, float] | npt.ArrayLike | None = None,
+        num_vars: int | None = None,
+        names: Sequence[str] | None = None,
+    ) -> Self:
+        """Builds from signed 1-based literals: ``[[1, -2], [3]]`` is (x1 and not x2) or x3.
+
+        ``prob`` maps a variable to its probability, or lists all of them; what is not given is 1/2.
+        """
+        rows = [list(clause) for clause in clauses]
+        indptr = np.zeros(len(rows) + 1, dtype=np.int64)
+        np.cumsum([len(row) for row in rows], out=indptr[1:])
+        try:
+            signed = np.array([lit for row in rows for lit in row], dtype=np.int64)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise InvalidFormula(f"clauses must hold nonzero integers: {error}") from None
+        if np.any(signed == 0):
+            raise InvalidFormula("literal 0: variables are numbered from 1")
+        if isinstance(prob, Mapping):
+            largest_given = max(prob, default=0)
+            if prob and min(prob) < 1:
+                raise InvalidFormula(f"prob names variable {min(prob)}: variables are numbered from 1")
+        else:
+            largest_given = 0 if prob is None else len(np.atleast_1d(np.asarray(prob)))
+        used = int(np.abs(signed).max(initial=0))
+        n = max(used, largest_given) if num_vars is None else int(num_vars)
+        if n < used or n < largest_given:
+            raise InvalidFormula(f"variable {max(used, largest_given)} is beyond num_vars={n}")
+        if n > MAX_VARS:
+            raise InvalidFormula(f"{n} variables are more than the {MAX_VARS} that literals can number")
+        values = np.full(n, 0.5)
+        if isinstance(prob, Mapping):
+            for variable, p in prob.items():
+                values[variable - 1] = p
+        elif prob is not None:
+            given = np.atleast_1d(np.asarray(prob, dtype=np.float64))
+            values[: len(given)] = given
+        literals = (2 * (np.abs(signed) - 1) + (signed < 0)).astype(np.int32)
+        return cls.from_arrays(indptr, literals, values, names=None if names is None else tuple(names))
+
+    @classmethod
+    def parse(cls, text: str, prob: Mapping[str, float] | None = None) -> Self:
+        """Builds from ``a & b | ~c``: ``|`` joins clauses, ``&`` literals, ``~`` or ``!`` negates.
+
+        Variables are numbered in the order in which they appear; ``prob`` is by name, default 1/2. ``true`` is the
+        empty clause; an empty text or ``false`` has no clause.
+        """
+        index: dict[str, int] = {}
+        clauses: list[list[int]] = []
+        body = text.strip()
+        for part in body.split("|") if body and body != "false" else []:
+            clause: list[int] = []
+            for token in [] if part.strip() == "true" else part.split("&"):
+                match = re.fullmatch(r"\s*([~!]*)\s*([^\W\d][\w.:\[\]]*)\s*", token)
+                if match is None or match[2] in ("true", "false"):
+                    raise InvalidFormula(f"expected a literal such as a or ~a, not {token.strip()!r} in {text!r}")
+                variable = index.setdefault(match[2], len(index) + 1)
+                clause.append(-variable if len(match[1]) % 2 else variable)
+            clauses.append(clause)
+        for name in prob or {}:
+            index.setdefault(name, len(index) + 1)
+        by_number = {index[name]: p for name, p in (prob or {}).items()}
+        return cls.from_clauses(clauses, by_number, num_vars=len(index), names=tuple(index))
+
+    @property
+    def num_vars(self) -> int:
+        return len(self.prob)
+
+    @property
+    def num_clauses(self) -> int:
+        return len(self.indptr) - 1
+
+    @property
+    def num_literals(self) -> int:
+        return len(self.literals)
+
+    @property
+    def widths(self) -> IntArray:
+        """int64[m]: literals per clause."""
+        return np.diff(self.indptr)
+
+    @property
+    def arrays(self) -> tuple[IntArray, LitArray, FloatArray]:
+        """(indptr, literals, prob): what the kernels take."""
+        return self.indptr, self.literals, self.prob
+
+    def clause_log_probs(self) -> FloatArray:
+        """float64[m]: log p(C) of every clause."""
+        out: FloatArray = _native.clause_log_probs(*self.arrays)
+        return out
+
+    def clauses(self) -> list[list[int]]:
+        """The clauses as signed 1-based literals, for small formulas and for people."""
+        signed = ((self.literals >> 1) + 1) * np.where(self.literals & 1, -1, 1)
+        return [signed[a:b].tolist() for a, b in zip(self.indptr[:-1], self.indptr[1:], strict=True)]
+
+    def with_prob(self, prob: npt.ArrayLike) -> DNF:
+        """The same clauses under other probabilities."""
+        values = np.array(prob, dtype=np.float64)
+        if values.shape != self.prob.shape:
+            raise InvalidFormula(f"expected {self.num_vars} probabilities, not an array of shape {values.shape}")
+        return DNF(self.indptr, self.literals, values, self.log_scale, self.names, self.notes)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, DNF):
+            return NotImplemented
+        same = all(np.array_equal(a, b) for a, b in zip(self.arrays, other.arrays, strict=True))
+        return same and self.log_scale == other.log_scale and self.names == other.names
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"DNF(num_vars={self.num_vars}, num_clauses={self.num_clauses}, num_literals={self.num_literals})"
+
+    def __str__(self) -> str:
+        if self.num_literals > 200:
+            return repr(self)
+        names = self.names or tuple(f"x{v + 1}" for v in range(self.num_vars))
+
+        def literal(lit: int) -> str:
+            return ("~" if lit & 1 else "") + names[lit >> 1]
+
+        parts = [
+            " & ".join(literal(int(lit)) for lit in self.literals[a:b]) or "true"
+            for a, b in zip(self.indptr[:-1], self.indptr[1:], strict=True)
+        ]
+        return " | ".join(parts) or "false"
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Many formulas as one bigger formula: formula ``f`` is clauses ``formula_indptr[f]:formula_indptr[f + 1]``.
+
+    All of them share one variable space, so the answers of a query share the database's rows.
+    """
+
+    dnf: DNF
+    formula_indptr: IntArray
+
+    def __post_init__(self) -> None:
+        indptr = np.ascontiguousarray(self.formula_indptr, dtype=np.int64)
+        if indptr.ndim != 1 or len(indptr) < 1 or indptr[0] != 0 or indptr[-1] != self.dnf.num_clauses:
+            raise InvalidFormula("formula_indptr must start at 0 and end at the number of clauses")
+        if np.any(np.diff(indptr) < 0):
+            raise InvalidFormula("formula_indptr must not decrease")
+        object.__setattr__(self, "formula_indptr", indptr)
+
+    def __len__(self) -> int:
+        return len(self.formula_indptr) - 1
+
+    def __getitem__(self, index: int) -> DNF:
+        """Formula ``index`` over the shared variables."""
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"formula {index} of {len(self)}")
+        first, last = self.formula_indptr[index % len(self)], self.formula_indptr[index % len(self) + 1]
+        start, stop = self.dnf.indptr[first], self.dnf.indptr[last]
+        indptr = self.dnf.indptr[first : last + 1] - start
+        return DNF.trusted(indptr, self.dnf.literals[start:stop], self.dnf.prob, names=self.dnf.names)
+
+    @classmethod
+    def of(cls, formulas: Iterable[DNF]) -> Batch:
+        """Stacks formulas with shifted variables."""
+        parts = list(formulas)
+        shift = np.cumsum([0] + [f.num_vars for f in parts])
+        starts = np.cumsum([0] + [f.num_literals for f in parts])
+        if shift[-1] > MAX_VARS:
+            raise InvalidFormula(f"a batch of {shift[-1]} variables is more than literals can number")
+        empty = np.zeros(0, dtype=np.int64)
+        indptr = np.concatenate([[0], *(f.indptr[1:] + s for f, s in zip(parts, starts, strict=False))]).astype(np.int64)
+        literals = np.concatenate([empty, *(f.literals + 2 * s for f, s in zip(parts, shift, strict=False))])
+        prob = np.concatenate([empty.astype(np.float64), *(f.prob for f in parts)])
+        sizes = np.cumsum([0] + [f.num_clauses for f in parts]).astype(np.int64)
+        return cls(DNF.trusted(indptr, literals.astype(np.int32), prob), sizes)

@@ -1,0 +1,109 @@
+"""The registry: an engine is one file with one decorated function, found by itself."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from sharpdnf.dnf import DNF
+from sharpdnf.errors import UnknownEngine
+from sharpdnf.estimate import SERVES, Estimate
+
+EngineFunction = Callable[..., Estimate]
+COMMON = ("guarantee", "epsilon", "delta", "rng", "limit")
+_ENGINES: dict[str, Engine] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """A counting algorithm: what it promises, what it may be asked, and its function.
+
+    The function takes ``(dnf, *, guarantee, epsilon, delta, rng, limit, **its own options)`` and returns an Estimate
+    of a formula that has at least one clause and no empty one. ``rng`` is a numpy Generator.
+    """
+
+    name: str
+    run: EngineFunction
+    guarantees: tuple[str, ...]
+    """What it can promise, its default first; "none" for engines without a guarantee."""
+    summary: str
+    simplify: bool = True
+    """Whether the front door hands it the simplified formula."""
+    extra: str | None = None
+    """The optional install it needs."""
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        parameters = inspect.signature(self.run).parameters.values()
+        return tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.name not in COMMON)
+
+    def serves(self, guarantee: str) -> bool:
+        return any(guarantee in SERVES[own] for own in self.guarantees)
+
+
+def engine(
+    name: str, *, guarantees: tuple[str, ...], summary: str, simplify: bool = True, extra: str | None = None
+) -> Callable[[EngineFunction], EngineFunction]:
+    """Registers the decorated function under ``name``."""
+
+    def register(run: EngineFunction) -> EngineFunction:
+        _ENGINES[name] = Engine(name, run, guarantees, summary, simplify, extra)
+        return run
+
+    return register
+
+
+def discover() -> dict[str, Engine]:
+    """All engines by name: every module beside this one that registers some."""
+    package = importlib.import_module("sharpdnf.engines")
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"sharpdnf.engines.{module.name}")
+    return dict(sorted(_ENGINES.items()))
+
+
+def find(name: str) -> Engine:
+    """The engine called ``name``, importing only its own file where possible."""
+    if name not in _ENGINES:
+        try:
+            importlib.import_module(f"sharpdnf.engines.{name.replace('-', '_')}")
+        except ModuleNotFoundError as error:
+            if error.name is None or not error.name.startswith("sharpdnf.engines"):
+                raise
+    if name not in _ENGINES:
+        known = [*discover(), "auto"]
+        close = difflib.get_close_matches(name, known, 1)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        raise UnknownEngine(f"no engine {name!r}: {hint}known are {', '.join(known)}")
+    return _ENGINES[name]
+
+
+def check_options(found: Engine, options: dict[str, Any]) -> None:
+    """Unknown options are errors with a "did you mean"."""
+    for option in options:
+        if option not in found.options:
+            close = difflib.get_close_matches(option, found.options, 1)
+            hint = f"did you mean {close[0]!r}? " if close else ""
+            own = ", ".join(found.options) or "none"
+            raise ValueError(f"engine {found.name!r} has no option {option!r}: {hint}its options are {own}")
+
+
+def check_guarantee(found: Engine, guarantee: str | None) -> str:
+    """The guarantee to aim for: the engine's own default, or the requested one if it can give it."""
+    if guarantee is None:
+        return found.guarantees[0]
+    if guarantee not in SERVES:
+        raise ValueError(f"unknown guarantee {guarantee!r}: choose from {', '.join(SERVES)}")
+    if not found.serves(guarantee):
+        raise ValueError(f"engine {found.name!r} cannot give {guarantee!r}: it gives {', '.join(found.guarantees)}")
+    return guarantee
+
+
+def require_dnf(dnf: object) -> DNF:
+    if not isinstance(dnf, DNF):
+        raise TypeError(f"expected a DNF, not {type(dnf).__name__}: build one with DNF.from_clauses or sharpdnf.read")
+    return dnf

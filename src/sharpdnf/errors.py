@@ -1,0 +1,67 @@
+"""What a user can mend, as one tree. A caller's mistake is a ``ValueError``; ours is an ``AssertionError``.
+
+SharpDNFError
+├── ParseError          a file or text is not a weighted DNF: says file, line and what was expected
+├── InvalidFormula      arrays or clauses that are not a DNF, or impossible generator requests
+├── UnknownEngine       no engine of that name (did you mean ...?)
+├── MissingExtra        the engine or feature needs an optional dependency: says what to install
+├── LimitError          a formula is larger than a stated memory limit
+├── CheckpointError     weights, checkpoints or datasets that are missing, truncated or of another shape
+├── ConfigError         an experiment file with an unknown key or a value out of range
+└── SQLError
+    ├── UnsupportedSQL  a construct whose answer would not be sound: names it and says why
+    └── UncertainTableError  a probability column or block that is not one: names the row
+"""
+
+from __future__ import annotations
+
+
+class SharpDNFError(Exception):
+    """Base of everything a user can mend."""
+
+
+class ParseError(SharpDNFError):
+    """A file or text is not a weighted DNF. ``line`` is 1-based, 0 if the whole file is meant."""
+
+    def __init__(self, message: str, *, file: str = "<text>", line: int = 0) -> None:
+        self.file, self.line, self.message = file, line, message
+        super().__init__(f"{file}:{line}: {message}" if line else f"{file}: {message}")
+
+
+class InvalidFormula(SharpDNFError, ValueError):
+    """Arrays, clauses or a generator request that cannot be a DNF."""
+
+
+class UnknownEngine(SharpDNFError, ValueError):
+    """No engine has that name."""
+
+
+class MissingExtra(SharpDNFError, ImportError):
+    """An optional dependency is not installed."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(f"{what} needs an optional dependency: pip install 'sharpdnf[{extra}]'")
+
+
+class LimitError(SharpDNFError):
+    """The work would exceed a stated limit."""
+
+
+class CheckpointError(SharpDNFError):
+    """Weights, a checkpoint or a dataset cannot be used."""
+
+
+class ConfigError(SharpDNFError, ValueError):
+    """An experiment file has an unknown key or a bad value."""
+
+
+class SQLError(SharpDNFError):
+    """A probabilistic query cannot be answered."""
+
+
+class UnsupportedSQL(SQLError):
+    """The construct has no sound lineage here."""
+
+
+class UncertainTableError(SQLError):
+    """A table's probabilities or blocks are not probabilities."""

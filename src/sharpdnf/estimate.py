@@ -1,0 +1,139 @@
+"""Estimate, limits, and the (epsilon, delta) arithmetic that the engines share."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, get_args
+
+Guarantee = Literal["exact", "relative", "additive", "bounds", "none"]
+GUARANTEES: tuple[str, ...] = get_args(Guarantee)
+
+# A guarantee on the left also serves a request for one on the right, at the same epsilon.
+SERVES: dict[str, tuple[str, ...]] = {
+    "exact": ("exact", "relative", "additive", "bounds", "none"),
+    "relative": ("relative", "additive", "none"),
+    "additive": ("additive", "none"),
+    "bounds": ("bounds", "none"),
+    "none": ("none",),
+}
+
+
+def log1mexp(x: float) -> float:
+    """log(1 - exp(x)) for x <= 0."""
+    if x >= 0.0:
+        return -math.inf
+    return math.log(-math.expm1(x)) if x > -math.log(2) else math.log1p(-math.exp(x))
+
+
+def safe_log(p: float) -> float:
+    return math.log(p) if p > 0.0 else -math.inf
+
+
+def check_tolerance(epsilon: float, delta: float) -> None:
+    """Both in (0, 1): anything else is the caller's mistake."""
+    if not 0.0 < epsilon < 1.0:
+        raise ValueError(f"epsilon must lie strictly between 0 and 1, not {epsilon}")
+    if not 0.0 < delta < 1.0:
+        raise ValueError(f"delta must lie strictly between 0 and 1, not {delta}")
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """How long and with how much an engine may work. Engines return their best at the deadline, never nothing."""
+
+    deadline: float = math.inf
+    """In seconds of ``time.monotonic()``."""
+    threads: int = 1
+    memory: int = 2 << 30
+    """Bytes an exact engine may use before it stops with its bounds."""
+
+    @property
+    def seconds_left(self) -> float:
+        return max(0.0, self.deadline - time.monotonic())
+
+    @property
+    def expired(self) -> bool:
+        return time.monotonic() >= self.deadline
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """An answer and what is promised about it.
+
+    ``lower, upper`` hold with probability 1 - delta (surely, if the guarantee is exact or bounds);
+    ``certified_lower, certified_upper`` hold surely. Logarithms are natural and primary: probabilities far below
+    the smallest double come out right in ``log_prob``.
+    """
+
+    log_prob: float
+    guarantee: str
+    engine: str
+    epsilon: float | None = None
+    delta: float | None = None
+    log_lower: float = -math.inf
+    log_upper: float = 0.0
+    log_certified_lower: float = -math.inf
+    log_certified_upper: float = 0.0
+    samples: int = 0
+    seconds: float = 0.0
+    seed: int | None = None
+    met: bool = True
+    count: int | float | None = None
+    log_wmc: float = -math.inf
+    info: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def prob(self) -> float:
+        return math.exp(self.log_prob)
+
+    @property
+    def lower(self) -> float:
+        return math.exp(self.log_lower)
+
+    @property
+    def upper(self) -> float:
+        return math.exp(self.log_upper)
+
+    @property
+    def certified_lower(self) -> float:
+        return math.exp(self.log_certified_lower)
+
+    @property
+    def certified_upper(self) -> float:
+        return math.exp(self.log_certified_upper)
+
+    def replace(self, **changes: Any) -> Estimate:
+        return replace(self, **changes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields for JSON: -inf and nan become null."""
+        names = (
+            "prob log_prob lower upper certified_lower certified_upper log_lower log_upper log_certified_lower "
+            "log_certified_upper guarantee epsilon delta engine samples seconds seed met count log_wmc info"
+        ).split()
+
+        def plain(value: Any) -> Any:
+            if isinstance(value, dict):
+                return {str(key): plain(item) for key, item in value.items()}
+            if isinstance(value, list | tuple):
+                return [plain(item) for item in value]
+            return None if isinstance(value, float) and not math.isfinite(value) else value
+
+        return {name: plain(getattr(self, name)) for name in names}
+
+
+def exact_estimate(log_prob: float, engine: str, *, seconds: float = 0.0, **rest: Any) -> Estimate:
+    """An Estimate whose bounds all coincide with the answer."""
+    return Estimate(
+        log_prob=log_prob,
+        guarantee="exact",
+        engine=engine,
+        log_lower=log_prob,
+        log_upper=log_prob,
+        log_certified_lower=log_prob,
+        log_certified_upper=log_prob,
+        seconds=seconds,
+        **rest,
+    )
