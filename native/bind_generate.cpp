@@ -1,5 +1,84 @@
-#include <nanobind/nanobind.h>
+#include "arrays.hpp"
 
-namespace nb = nanobind;
+#include <nanobind/stl/tuple.h>
 
-void bind_generate(nb::module_ &) {}
+#include <tuple>
+
+#include "generate.hpp"
+
+namespace {
+
+// Looks for Ctrl-C every few milliseconds of work; called with the GIL released.
+struct Poll {
+    int64_t *work;
+    void operator()(int64_t units) const {
+        if ((*work += units) < (1 << 20)) return;
+        *work = 0;
+        nb::gil_scoped_acquire acquire;
+        if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    }
+};
+
+std::vector<int64_t> copy_widths(const In<int64_t> &widths, int64_t num_vars) {
+    std::vector<int64_t> out(widths.data(), widths.data() + widths.shape(0));
+    for (const int64_t w : out)
+        if (w < 0 || w > num_vars) throw std::invalid_argument("a width is negative or beyond num_vars");
+    return out;
+}
+
+std::tuple<Out<int32_t>, int64_t, bool> paper(In<int64_t> widths, int64_t num_vars, int64_t num_privileged,
+                                              int64_t privileged_slots, bool strict, uint64_t seed,
+                                              int64_t max_tries) {
+    const auto width = copy_widths(widths, num_vars);
+    const int64_t slots = std::accumulate(width.begin(), width.end(), int64_t{0});
+    if (num_vars < 1 || num_privileged < 0 || num_privileged > num_vars || privileged_slots < 0 ||
+        (privileged_slots > 0 && num_privileged == 0) || slots - privileged_slots < num_vars)
+        throw std::invalid_argument("the slots do not suffice for the variables");
+    generate::Placement out;
+    int64_t work = 0;
+    {
+        nb::gil_scoped_release release;
+        out = generate::paper(width, num_vars, num_privileged, privileged_slots, strict, seed, max_tries, Poll{&work});
+    }
+    return {to_numpy(std::move(out.variable)), out.tries, out.done};
+}
+
+Out<int32_t> uniform(In<int64_t> widths, int64_t num_vars, uint64_t seed) {
+    const auto width = copy_widths(widths, num_vars);
+    std::vector<int32_t> out;
+    int64_t work = 0;
+    {
+        nb::gil_scoped_release release;
+        out = generate::uniform(width, num_vars, seed, Poll{&work});
+    }
+    return to_numpy(std::move(out));
+}
+
+std::tuple<Out<int64_t>, Out<int32_t>, bool> simple_paths(int64_t num_nodes, In<int64_t> from, In<int64_t> to,
+                                                          int64_t source, int64_t target, bool directed,
+                                                          int64_t limit) {
+    const auto edges = static_cast<int64_t>(from.shape(0));
+    const auto inside = [&](int64_t node) { return node >= 0 && node < num_nodes; };
+    bool valid = static_cast<int64_t>(to.shape(0)) == edges && inside(source) && inside(target);
+    for (int64_t e = 0; valid && e < edges; ++e) valid = inside(from.data()[e]) && inside(to.data()[e]);
+    if (!valid) throw std::invalid_argument("an edge or terminal is no node");
+    generate::Paths out;
+    int64_t work = 0;
+    {
+        nb::gil_scoped_release release;
+        out = generate::PathFinder(num_nodes, from.data(), to.data(), edges, directed)
+                  .find(source, target, limit, Poll{&work});
+    }
+    return {to_numpy(std::move(out.indptr)), to_numpy(std::move(out.edges)), out.complete};
+}
+
+}  // namespace
+
+void bind_generate(nb::module_ &m) {
+    m.def("generate_paper", &paper, nb::arg("widths"), nb::arg("num_vars"), nb::arg("num_privileged"),
+          nb::arg("privileged_slots"), nb::arg("strict"), nb::arg("seed"), nb::arg("max_tries"),
+          "(variables of the clauses, tries, success); the first num_privileged variables are the privileged ones.");
+    m.def("generate_uniform", &uniform, nb::arg("widths"), nb::arg("num_vars"), nb::arg("seed"));
+    m.def("simple_paths", &simple_paths, nb::arg("num_nodes"), nb::arg("from_"), nb::arg("to"), nb::arg("source"),
+          nb::arg("target"), nb::arg("directed"), nb::arg("limit"), "(indptr, edges, whether all paths are there)");
+}

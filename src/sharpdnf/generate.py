@@ -1,0 +1,324 @@
+"""Random and structured families, pure in (spec, rng).
+
+``paper`` is the procedure of the appendix of Abboud, Ceylan and Lukasiewicz (AAAI 2020), ``uniform`` that of Meel,
+Shrotri and Vardi (2018); ``reliability`` and ``join`` are what users meet: s-t paths of a network, and the lineage
+of the query R(x), S(x,y), T(y). All randomness comes from the ``rng`` handed in.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
+from typing import Any, Literal
+
+import numpy as np
+
+from sharpdnf import _native
+from sharpdnf.dnf import DNF, MAX_VARS, FloatArray, IntArray
+from sharpdnf.errors import InvalidFormula
+
+WIDTHS = (3, 5, 8, 13, 21, 34)
+RATIOS = (0.25, 0.375, 0.5, 0.625, 0.75)
+MAX_TRIES = 100_000
+MAX_LITERALS = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class PaperSpec:
+    """What the paper's generator is asked for.
+
+    ``privileged`` is True, False or "random" (a fair coin, as in the paper's data). ``variant`` picks the law of the
+    number of privileged variables: "text" as printed, "code" as in the authors' program. ``placement`` says how
+    emptier clauses are preferred, which the paper leaves open: "weighted" draws clauses in proportion to their empty
+    slots, "strict" always takes the emptiest ones.
+    """
+
+    num_vars: int
+    num_clauses: int
+    width: int | tuple[int, int]
+    privileged: bool | Literal["random"] = "random"
+    variant: Literal["text", "code"] = "text"
+    placement: Literal["weighted", "strict"] = "weighted"
+
+
+@dataclass(frozen=True, slots=True)
+class UniformSpec:
+    """Clauses of ``width`` different variables, drawn uniformly."""
+
+    num_vars: int
+    num_clauses: int
+    width: int | tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ReliabilitySpec:
+    """Are ``source`` and ``target`` connected? Variables are edges, clauses are the simple paths.
+
+    Without ``edges`` the network is a grid of ``rows`` x ``cols`` nodes between opposite corners. An edge is (u, v)
+    or (u, v, p), p a number or a mapping with the key "prob", as networkx lists them; edges without a probability
+    get ``prob``, or a uniform one if that is None.
+    """
+
+    rows: int = 4
+    cols: int = 4
+    prob: float | None = None
+    edges: Sequence[tuple[Any, ...]] | None = None
+    source: Hashable = None
+    target: Hashable = None
+    directed: bool = False
+    max_paths: int = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class JoinSpec:
+    """Lineage of R(x), S(x,y), T(y): each pair (x, y) is in S with probability ``density``."""
+
+    num_left: int = 20
+    num_right: int = 20
+    density: float = 0.2
+    prob: float | None = None
+
+
+def paper(spec: PaperSpec, rng: np.random.Generator) -> DNF:
+    """A formula of the paper's family, under a uniformly random distribution."""
+    n = spec.num_vars
+    _check_choice("variant", spec.variant, ("text", "code"))
+    _check_choice("placement", spec.placement, ("weighted", "strict"))
+    _check_choice("privileged", spec.privileged, (True, False, "random"))
+    widths = _draw_widths(spec, rng)
+    slots = int(widths.sum())
+    if slots < n:
+        raise InvalidFormula(f"{slots} literals are too few for each of {n} variables to appear: more or wider clauses")
+    with_privileged = bool(rng.integers(2)) if spec.privileged == "random" else bool(spec.privileged)
+    num_privileged = draw_privileged(n, spec.variant, rng) if with_privileged else 0
+    privileged_slots = slots_of_privileged(n, spec.num_clauses, slots, num_privileged) if with_privileged else 0
+    variables, tries, done = _native.generate_paper(
+        widths, n, num_privileged, privileged_slots, spec.placement == "strict", _draw_seed(rng), MAX_TRIES
+    )
+    if not done:
+        raise InvalidFormula(
+            f"no formula with {n} variables and {spec.num_clauses} clauses of width {spec.width} in {tries} tries: "
+            "almost every allocation gives some variable more slots than there are clauses; "
+            "use more clauses, more variables or narrower clauses"
+        )
+    negated = rng.integers(2, size=slots, dtype=np.int8)
+    sign_of_privileged = rng.integers(2, size=num_privileged, dtype=np.int8)
+    is_privileged = variables < num_privileged
+    negated[is_privileged] = sign_of_privileged[variables[is_privileged]]
+    renamed = rng.permutation(n).astype(np.int32)[variables]
+    return _build(widths, 2 * renamed + negated, rng.random(n))
+
+
+def draw_privileged(num_vars: int, variant: str, rng: np.random.Generator) -> int:
+    """The number of privileged variables q n.
+
+    text: q = Exp(1) mod (ln n / n), rounded up to a multiple of 1/n: nearly uniform over 1..ceil(ln n).
+    code: q = (Exp(1) mod ln n) / n: mostly one.
+    """
+    log_n = math.log(num_vars)
+    if log_n == 0.0:
+        return 1
+    x = float(rng.exponential())
+    share = math.fmod(x, log_n / num_vars) * num_vars if variant == "text" else math.fmod(x, log_n)
+    return min(max(math.ceil(share), 1), num_vars)
+
+
+def slots_of_privileged(num_vars: int, num_clauses: int, slots: int, num_privileged: int) -> int:
+    """r e: how many of the excess slots e = s - n go to the P privileged variables alone.
+
+    r is the largest value for which no privileged variable gets more than m slots with probability at least 1/2, by
+    the one-sided Chebyshev (Cantelli) bound and a union bound: E[X] + sqrt(2P - 1) sd[X] <= m.
+    """
+    n, p, excess = num_vars, num_privileged, slots - num_vars
+    own = np.arange(excess + 1, dtype=np.float64)
+    shared = excess - own
+    mean = 1.0 + own / p + shared / n
+    # N slots composed uniformly over B boxes, empty ones allowed: variance N (B-1)(N+B) / (B^2 (B+1)) each.
+    variance = own * (p - 1) * (own + p) / (p**2 * (p + 1)) + shared * (n - 1) * (shared + n) / (n**2 * (n + 1))
+    allowed = np.flatnonzero(mean + np.sqrt((2 * p - 1) * variance) <= num_clauses)
+    return int(allowed[-1]) if len(allowed) else 0
+
+
+def quarter_shifts(dnf: DNF) -> list[DNF]:
+    """The formula under its own distribution p and under p + 1/4, p + 1/2, p + 3/4 modulo 1."""
+    return [dnf] + [dnf.with_prob((dnf.prob + j / 4) % 1.0) for j in (1, 2, 3)]
+
+
+def settings(num_vars: int) -> list[tuple[int, int]]:
+    """All valid (width, num_clauses) of the paper for n variables.
+
+    Left out are w=3 with m=n/4, and as in the authors' code the settings where, by a Chernoff and union bound, some
+    variable is likely to get more slots than there are clauses: n exp(-(m - mu)^2 / (3 mu)) >= 0.99, mu = m w / n.
+    """
+    valid = []
+    for width in WIDTHS:
+        for ratio in RATIOS:
+            m = math.ceil(ratio * num_vars)
+            mu = m * width / num_vars
+            overflow = num_vars * math.exp(-((m - mu) ** 2) / (3 * mu))
+            if (width, ratio) != (3, 0.25) and mu < m and overflow < 0.99:
+                valid.append((width, m))
+    return valid
+
+
+def uniform(spec: UniformSpec, rng: np.random.Generator) -> DNF:
+    """Clauses of different variables, drawn uniformly, with random signs and a uniformly random distribution."""
+    widths = _draw_widths(spec, rng)
+    variables = _native.generate_uniform(widths, spec.num_vars, _draw_seed(rng))
+    negated = rng.integers(2, size=len(variables), dtype=np.int8)
+    return _build(widths, 2 * variables + negated, rng.random(spec.num_vars))
+
+
+def reliability(spec: ReliabilitySpec, rng: np.random.Generator) -> DNF:
+    """The s-t paths of a network; a formula without clauses if there is none."""
+    edges, source, target = _grid(spec.rows, spec.cols) if spec.edges is None else (spec.edges, None, None)
+    source = spec.source if spec.source is not None else source
+    target = spec.target if spec.target is not None else target
+    given: list[float | None] = []
+    node: dict[Hashable, int] = {}
+    ends = np.zeros((len(edges), 2), dtype=np.int64)
+    for i, edge in enumerate(edges):
+        if not isinstance(edge, tuple | list) or not 2 <= len(edge) <= 3:
+            raise InvalidFormula(f"edge {i} must be (u, v) or (u, v, p), not {edge!r}")
+        if not all(isinstance(end, Hashable) for end in edge[:2]):
+            raise InvalidFormula(f"edge {i} has an end that is not hashable: {edge!r}")
+        ends[i] = [node.setdefault(end, len(node)) for end in edge[:2]]
+        given.append(_edge_prob(edge[2], i) if len(edge) == 3 else None)
+    for name, end in (("source", source), ("target", target)):
+        if end not in node:
+            raise InvalidFormula(f"{name} {end!r} is no end of an edge")
+    if source == target:
+        raise InvalidFormula(f"source and target are the same node {source!r}")
+    indptr, path_edges, complete = _native.simple_paths(
+        len(node), ends[:, 0].copy(), ends[:, 1].copy(), node[source], node[target], spec.directed, spec.max_paths
+    )
+    if not complete:
+        raise InvalidFormula(f"more than max_paths={spec.max_paths} simple paths: raise it, or take a smaller network")
+    default = _default_probs(spec.prob, len(edges), rng)
+    prob = np.array([default[i] if p is None else p for i, p in enumerate(given)], dtype=np.float64)
+    names = tuple(f"edge[{edge[0]}:{edge[1]}]" for edge in edges)
+    return DNF.from_arrays(indptr, 2 * path_edges, prob, names=names if len(set(names)) == len(names) else None)
+
+
+def join(spec: JoinSpec, rng: np.random.Generator) -> DNF:
+    """One clause R(x) S(x,y) T(y) per pair in S; variables are R's rows, then T's, then S's."""
+    for name, size in (("num_left", spec.num_left), ("num_right", spec.num_right)):
+        if not 1 <= size <= 10**6:
+            raise InvalidFormula(f"{name} must lie between 1 and a million, not {size}")
+    if not 0.0 <= spec.density <= 1.0:
+        raise InvalidFormula(f"density must lie in [0, 1], not {spec.density}")
+    if spec.num_left * spec.num_right > MAX_LITERALS // 3:
+        raise InvalidFormula(f"a join of {spec.num_left} x {spec.num_right} rows is too large")
+    pairs = np.flatnonzero(rng.random(spec.num_left * spec.num_right) < spec.density)
+    left, right = np.divmod(pairs, spec.num_right)
+    rows = spec.num_left + spec.num_right
+    variables = np.stack([left, spec.num_left + right, rows + np.arange(len(pairs))], axis=1)
+    names = [f"R[{x + 1}]" for x in range(spec.num_left)] + [f"T[{y + 1}]" for y in range(spec.num_right)]
+    names += [f"S[{x + 1}:{y + 1}]" for x, y in zip(left.tolist(), right.tolist(), strict=True)]
+    indptr = np.arange(0, variables.size + 1, 3, dtype=np.int64)
+    prob = _default_probs(spec.prob, rows + len(pairs), rng)
+    return DNF.from_arrays(indptr, (2 * variables.ravel()).astype(np.int32), prob, names=tuple(names))
+
+
+FAMILIES: dict[str, tuple[type[Any], Callable[[Any, np.random.Generator], DNF]]] = {
+    "paper": (PaperSpec, paper),
+    "uniform": (UniformSpec, uniform),
+    "reliability": (ReliabilitySpec, reliability),
+    "join": (JoinSpec, join),
+}
+
+
+def generate(family: str, rng: np.random.Generator, **options: Any) -> DNF:
+    """A formula of a family by name; options are the fields of its spec, as values or as text."""
+    if family not in FAMILIES:
+        raise ValueError(f"no family {family!r}: {_hint(family, FAMILIES)}known are {', '.join(FAMILIES)}")
+    spec_type, function = FAMILIES[family]
+    known = {field.name: str(field.type) for field in fields(spec_type)}
+    for name in options:
+        if name not in known:
+            hint = _hint(name, known)
+            raise ValueError(f"family {family!r} has no option {name!r}: {hint}its options are {', '.join(known)}")
+    values = {k: _from_text(k, v, known[k]) if isinstance(v, str) else v for k, v in options.items()}
+    missing = [field.name for field in fields(spec_type) if field.default is MISSING and field.name not in values]
+    if missing:
+        raise ValueError(f"family {family!r} needs {', '.join(missing)}")
+    return function(spec_type(**values), rng)
+
+
+def _from_text(name: str, text: str, annotation: str) -> Any:
+    """An option as a command line gives it: 3, 3-8 (a range of widths), 0.5, true, or a word."""
+    word = text.strip().lower()
+    try:
+        if name == "width" and "-" in word:
+            low, high = word.split("-")
+            return int(low), int(high)
+        if "bool" in annotation and word in ("true", "false"):
+            return word == "true"
+        if annotation.startswith("int"):
+            return int(word)
+        if annotation.startswith("float"):
+            return None if word == "none" else float(word)
+    except ValueError:
+        raise ValueError(f"option {name!r} must be {annotation}, not {text!r}") from None
+    return text
+
+
+def _hint(name: str, known: Mapping[str, object]) -> str:
+    close = difflib.get_close_matches(name, known, 1)
+    return f"did you mean {close[0]!r}? " if close else ""
+
+
+def _check_choice(name: str, value: object, choices: tuple[object, ...]) -> None:
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(map(str, choices))}, not {value!r}")
+
+
+def _draw_widths(spec: PaperSpec | UniformSpec, rng: np.random.Generator) -> IntArray:
+    """int64[m]: clause widths uniform in [minW, maxW], once the request is known to be possible."""
+    low, high = spec.width if isinstance(spec.width, tuple | list) else (spec.width, spec.width)
+    for name, value in (("num_vars", spec.num_vars), ("num_clauses", spec.num_clauses), ("width", low)):
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+            raise InvalidFormula(f"{name} must be a positive integer, not {value!r}")
+    if high < low:
+        raise InvalidFormula(f"the widths {low} to {high} are no range")
+    if high > spec.num_vars:
+        raise InvalidFormula(f"a clause of width {high} needs {high} different variables, there are {spec.num_vars}")
+    if spec.num_vars > MAX_VARS or spec.num_clauses * high > MAX_LITERALS:
+        raise InvalidFormula(f"{spec.num_vars} variables and {spec.num_clauses} clauses of {high} are too many")
+    return rng.integers(low, high, size=spec.num_clauses, endpoint=True, dtype=np.int64)
+
+
+def _draw_seed(rng: np.random.Generator) -> int:
+    return int(rng.integers(2**64, dtype=np.uint64))
+
+
+def _build(widths: IntArray, literals: np.ndarray[Any, Any], prob: FloatArray) -> DNF:
+    indptr = np.zeros(len(widths) + 1, dtype=np.int64)
+    np.cumsum(widths, out=indptr[1:])
+    return DNF.from_arrays(indptr, literals.astype(np.int32), prob)
+
+
+def _grid(rows: int, cols: int) -> tuple[list[tuple[Any, ...]], Hashable, Hashable]:
+    """The edges of a grid of rows x cols nodes, and two opposite corners."""
+    if rows < 1 or cols < 1 or rows * cols < 2 or rows * cols > 10**6:
+        raise InvalidFormula(f"a grid of {rows} x {cols} nodes: between 2 and a million nodes are needed")
+    right: list[tuple[Any, ...]] = [(f"{r}.{c}", f"{r}.{c + 1}") for r in range(rows) for c in range(cols - 1)]
+    down: list[tuple[Any, ...]] = [(f"{r}.{c}", f"{r + 1}.{c}") for r in range(rows - 1) for c in range(cols)]
+    return right + down, "0.0", f"{rows - 1}.{cols - 1}"
+
+
+def _edge_prob(value: object, index: int) -> float | None:
+    value = value.get("prob") if isinstance(value, Mapping) else value
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0.0 <= float(value) <= 1.0:
+        raise InvalidFormula(f"edge {index} has probability {value!r}, expected a number in [0, 1]")
+    return float(value)
+
+
+def _default_probs(prob: float | None, size: int, rng: np.random.Generator) -> FloatArray:
+    if prob is not None and not 0.0 <= prob <= 1.0:
+        raise InvalidFormula(f"prob must lie in [0, 1], not {prob}")
+    return rng.random(size) if prob is None else np.full(size, float(prob))
