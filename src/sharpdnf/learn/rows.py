@@ -1,0 +1,85 @@
+"""What an evaluation measures, one record a line of a CSV: the only thing the report reads."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sharpdnf.errors import CheckpointError
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One formula under one distribution; estimates are natural logarithms of probabilities."""
+
+    model: str
+    set: str
+    index: int
+    shift: int
+    n: int
+    m: int
+    w: int
+    family: str
+    epsilon: float
+    log_label: float
+    log_prediction: float
+    sigma: float
+    seconds: float
+    log_conditioned: float
+    log_independent: float
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """The estimate after one message-passing iteration."""
+
+    model: str
+    formula: int
+    log_label: float
+    iteration: int
+    log_estimate: float
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """Seconds an engine took on one formula of the runtime table, best of ``runs``."""
+
+    engine: str
+    n: int
+    w: int
+    seconds: float
+    runs: int
+
+
+def read_records(path: Path, kind: type[Any]) -> list[Any]:
+    """The rows of a CSV as ``kind`` (Row, Trace or Runtime); a missing file has none of them."""
+    if not path.exists():
+        return []
+    casts = {name: {"int": int, "float": float, "str": str}[text] for name, text in kind.__annotations__.items()}
+    with path.open(newline="", encoding="utf-8") as file:
+        reader = csv.DictReader(file)
+        missing = [name for name in casts if name not in (reader.fieldnames or [])]
+        if missing:
+            raise CheckpointError(f"{path}: no column {', '.join(missing)}: is this a {kind.__name__} file?")
+        records = []
+        for number, line in enumerate(reader, 2):
+            try:
+                records.append(kind(**{name: cast(line[name]) for name, cast in casts.items()}))
+            except (TypeError, ValueError) as error:
+                raise CheckpointError(f"{path}:{number}: {error}") from None
+    return records
+
+
+def write_records(path: Path, records: Sequence[Any], kind: type[Any]) -> None:
+    """Writes dataclass records as CSV, in one step: a reader never sees half a file."""
+    partial = path.with_suffix(".partial")
+    with partial.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(kind.__annotations__)
+        for record in records:
+            values = [getattr(record, name) for name in kind.__annotations__]
+            writer.writerow([f"{v:.10g}" if isinstance(v, float) else v for v in values])
+    partial.replace(path)

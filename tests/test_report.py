@@ -1,0 +1,140 @@
+"""Every table and figure from a small rows file, without a model."""
+
+from __future__ import annotations
+
+import csv
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sharpdnf import report
+from sharpdnf.errors import CheckpointError
+from sharpdnf.learn.rows import Row, Runtime, Trace, read_records, write_records
+
+
+def make_row(model: str, name: str, n: int, w: int, error: float, *, index: int = 0) -> Row:
+    label, clip = 0.5, 1e-300
+    return Row(
+        model=model, set=name, index=index, shift=0, n=n, m=n // 2, w=w, family="plain", epsilon=0.005,
+        log_label=math.log(label), log_prediction=math.log(max(label + error, clip)), sigma=0.05, seconds=0.1,
+        log_conditioned=math.log(label + 0.03), log_independent=math.log(label + 0.2),
+    )  # fmt: skip
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    rng, rows = np.random.default_rng(0), []
+    for model in ("paper", "t2", "t32"):
+        for n in (50, 100, 250, 500, 750, 1000, 2500, 5000):
+            for w in (3, 5, 8, 13, 21, 34):
+                rows += [make_row(model, "structure", n, w, e, index=i) for i, e in enumerate(rng.normal(0, 0.02, 3))]
+                rows.append(make_row(model, "train", n, w, 0.01))
+        for n in (10_000, 15_000):
+            rows += [make_row(model, f"size-{n}", n, w, 0.06) for w in (3, 5, 8, 13, 21, 34)]
+    rows += [make_row("paper", name, 50, 3, 0.0) for name in ("fully-privileged", "uniform")]
+    write_records(tmp_path / "rows.csv", rows, Row)
+    traces = [
+        Trace("paper", i, math.log(max((21 - i) / 20, 1e-9)), t, math.log(0.1 * t))
+        for i in range(1, 22)
+        for t in range(1, 9)
+    ]
+    write_records(tmp_path / "traces.csv", traces, Trace)
+    runtimes = [
+        Runtime(engine, n, w, seconds, 3)
+        for engine, seconds in (("neural", 2.0), ("sampling", 0.01), ("conditioned", 0.02))
+        for n in report.RUNTIME_SIZES
+        for w in report.PAPER_RUNTIMES
+    ]
+    write_records(tmp_path / "runtimes.csv", runtimes, Runtime)
+    return tmp_path
+
+
+def test_every_table_and_figure(results: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    written = report.write_report(results, tmp_path / "out")
+    text = (tmp_path / "out" / "report.md").read_text()
+    for number in range(2, 14):
+        assert f"### Table {number}." in text
+    assert "No rows" not in text
+    assert {path.name for path in written} == {"report.md", "tables.csv", "figure3.png", "figure4.png"}
+    for path in written:
+        assert path.stat().st_size > 1000
+        assert path.suffix != ".png" or path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_table_holds_the_papers_figure_ours_and_both_baselines(results: Path) -> None:
+    rows = read_records(results / "rows.csv", Row)
+    table = next(t for t in report.accuracy_tables(rows) if t.number == "5")
+    ten_thousand = table.lines[:4]
+    assert ten_thousand[0] == ("n=10000", "paper", "", "79.89", "89.94", "97.13", "99.71")
+    assert ten_thousand[1][:3] == ("", "network", "6")
+    assert ten_thousand[1][3].startswith("0.00 [0.0, 39.0]") and ten_thousand[1][5].startswith("100.00 [61.0, 100.0]")
+    assert ten_thousand[2][1:] == ("conditioned", "6", "0.00", "100.00", "100.00", "100.00")
+    assert ten_thousand[3][1:] == ("independent clauses", "6", "0.00", "0.00", "0.00", "0.00")
+
+
+def test_widths_are_grouped_as_in_the_paper(results: Path) -> None:
+    rows = read_records(results / "rows.csv", Row)
+    table = next(t for t in report.accuracy_tables(rows) if t.number == "6")
+    assert [line[0] for line in table.lines if line[0]] == ["w=3", "w=5", "w=8", "w=13", "w=21,34"]
+    assert table.lines[-3][2] == "4"  # two widths at two sizes
+
+
+def test_runtime_table_says_who_wins(results: Path) -> None:
+    table = report.runtime_tables(read_records(results / "runtimes.csv", Runtime))[1]
+    assert len(table.lines) == 6 * 5
+    cells = {line[1]: line[2:] for line in table.lines[:5]}
+    assert cells["paper's KLM"] == ("22.59", "270.77", "1151.86", "2375.56")
+    assert cells["sampling"] == ("**0.01**",) * 4 and cells["neural"] == ("2",) * 4
+
+
+def test_wilson_interval() -> None:
+    low, high = report.wilson(8, 10)
+    assert (low, high) == (pytest.approx(0.4902, abs=1e-4), pytest.approx(0.9433, abs=1e-4))
+    assert report.wilson(0, 10)[0] == 0.0 and report.wilson(10, 10)[1] == 1.0
+    assert report.wilson(0, 0) == (0.0, 1.0)
+
+
+def test_tidy_table_adds_up(results: Path, tmp_path: Path) -> None:
+    rows = read_records(results / "rows.csv", Row)
+    records = [r for r in report.tidy_accuracies(rows) if r["threshold"] == 0.02 and r["estimate"] == "network"]
+    assert sum(r["formulas"] for r in records) == len(rows)
+    hits = sum(abs(math.exp(r.log_prediction) - math.exp(r.log_label)) <= 0.02 for r in rows)
+    assert sum(r["hits"] for r in records) == hits
+
+
+def test_missing_parts_are_said(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="reproduce"):
+        report.write_report(tmp_path, tmp_path)
+    write_records(tmp_path / "rows.csv", [make_row("paper", "structure", 50, 3, 0.0)], Row)
+    report.write_report(tmp_path, tmp_path / "out")
+    assert "No rows were measured" in (tmp_path / "out" / "report.md").read_text()
+
+
+@pytest.mark.parametrize("damage", ["columns", "number", "short"])
+def test_damaged_rows_name_the_line(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "rows.csv"
+    write_records(path, [make_row("paper", "structure", 50, 3, 0.0)] * 2, Row)
+    lines = path.read_text().splitlines()
+    broken = {"columns": ["a,b", "1,2"], "number": [*lines[:2], "x," * 14 + "x"], "short": [*lines[:2], "paper,1"]}
+    path.write_text("\n".join(broken[damage]))
+    with pytest.raises(CheckpointError, match=r"no column model" if damage == "columns" else r"rows\.csv:3"):
+        read_records(path, Row)
+
+
+def test_records_survive_a_round_trip(tmp_path: Path) -> None:
+    row = make_row("paper", "structure", 50, 3, -1.0)
+    write_records(tmp_path / "rows.csv", [row], Row)
+    (back,) = read_records(tmp_path / "rows.csv", Row)
+    assert back.log_prediction == pytest.approx(row.log_prediction) and back.set == "structure" and back.n == 50
+    with (tmp_path / "rows.csv").open() as file:
+        assert next(csv.reader(file))[:4] == ["model", "set", "index", "shift"]
+
+
+def test_report_loads_no_model() -> None:
+    code = "import sys, sharpdnf.report; sys.exit('torch' in sys.modules or 'matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
