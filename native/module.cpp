@@ -12,6 +12,7 @@ void bind_klm(nb::module_ &);
 void bind_conditioned(nb::module_ &);
 void bind_generate(nb::module_ &);
 void bind_batch(nb::module_ &);
+void bind_network(nb::module_ &);
 
 NB_MODULE(_native, m) {
     m.doc() = "Kernels of sharpdnf: arrays in, numbers out, the GIL released.";
@@ -24,4 +25,5 @@ NB_MODULE(_native, m) {
     bind_conditioned(m);
     bind_generate(m);
     bind_batch(m);
+    bind_network(m);
 }

@@ -1,0 +1,241 @@
+"""The network's building blocks with their own backward passes: message sums, message MLPs, layer-norm LSTM cells.
+
+On the CPU in float32 the sums and the elementwise half of the LSTM run in the native kernels (a row at a time, in L1);
+elsewhere the same mathematics in plain torch, which the tests hold the kernels to. ``ROW_BLOCK`` rows go through
+all layers of a block together, so that their activations stay in the cache, and so that inference over a million
+variables never holds the gates of more than one block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+from sharpdnf import _native
+from sharpdnf.learn.graph import Edges, Relation
+
+ROW_BLOCK = 1024
+
+
+def _kernels_apply(x: Tensor) -> bool:
+    return bool(x.device.type == "cpu" and x.dtype == torch.float32)
+
+
+def _blocks(num_rows: int) -> Iterator[slice]:
+    for start in range(0, num_rows, ROW_BLOCK):
+        yield slice(start, min(start + ROW_BLOCK, num_rows))
+
+
+# --- sums along edges ---------------------------------------------------------------------------------------------
+
+
+def sum_edges(edges: Edges, x: Tensor) -> Tensor:
+    """[rows, k] from [sources, k]: row r is the sum of x over its edges. No gradient."""
+    if _kernels_apply(x):
+        out = x.new_empty(edges.num_rows, x.shape[1])
+        _native.aggregate(edges.indptr.numpy(), edges.indices.numpy(), x.detach().contiguous().numpy(), out.numpy())
+        return out
+    return x.new_zeros(edges.num_rows, x.shape[1]).index_add_(0, edges.row_of_edge, x[edges.indices.long()])
+
+
+class _Aggregate(Function):
+    @staticmethod
+    def forward(ctx: Any, relation: Relation, x: Tensor) -> Tensor:
+        ctx.relation = relation
+        return sum_edges(relation.forward, x)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor]:
+        return None, sum_edges(ctx.relation.backward, grad)
+
+
+def aggregate(relation: Relation, x: Tensor) -> Tensor:
+    """[targets, k] from [sources, k]: the sum over each target's neighbours."""
+    out: Tensor = _Aggregate.apply(relation, x)
+    return out
+
+
+# --- message MLPs -------------------------------------------------------------------------------------------------
+
+
+class _Perceptron(Function):
+    """x -> W_L relu(... relu(W_1 x + b_1) ...) + b_L, block of rows by block of rows."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, *layers: Tensor) -> Tensor:
+        weights, biases = layers[0::2], layers[1::2]
+        keep = any(ctx.needs_input_grad)
+        outputs = [x.new_empty(len(x), len(b)) for b in biases] if keep else [x.new_empty(len(x), len(biases[-1]))]
+        last = len(weights) - 1
+        for rows in _blocks(len(x)):
+            a = x[rows]
+            for i, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
+                a = torch.addmm(bias, a, weight.t(), out=outputs[i if keep else 0][rows] if keep or i == last else None)
+                if i < last:
+                    a.relu_()
+        if keep:
+            ctx.save_for_backward(x, *outputs[:-1], *weights)
+        return outputs[-1]
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        depth = len(ctx.saved_tensors) // 2
+        inputs, weights = ctx.saved_tensors[:depth], ctx.saved_tensors[depth:]
+        dx = torch.empty_like(inputs[0]) if ctx.needs_input_grad[0] else None
+        dweights = [torch.zeros_like(w) for w in weights]
+        dbiases = [w.new_zeros(len(w)) for w in weights]
+        grad = grad.contiguous()
+        for rows in _blocks(len(grad)):
+            g = grad[rows]
+            for i in range(depth - 1, -1, -1):
+                a = inputs[i][rows]
+                dweights[i].addmm_(g.t(), a)
+                dbiases[i].add_(g.sum(0))
+                if i > 0:
+                    g = torch.mm(g, weights[i])
+                    torch.ops.aten.threshold_backward.grad_input(g, a, 0.0, grad_input=g)
+                elif dx is not None:
+                    torch.mm(g, weights[0], out=dx[rows])
+        return (dx, *(d for pair in zip(dweights, dbiases, strict=True) for d in pair))
+
+
+class Perceptron(nn.Module):
+    """A multi-layer perceptron, ReLU between layers and none after the last: ``sizes`` = input, hidden..., output."""
+
+    def __init__(self, *sizes: int) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(sizes))
+
+    def forward(self, x: Tensor) -> Tensor:
+        parameters = [p for layer in self.layers for p in (layer.weight, layer.bias)]
+        if _kernels_apply(x):
+            out: Tensor = _Perceptron.apply(x.contiguous(), *parameters)
+            return out
+        for i, layer in enumerate(self.layers):
+            x = layer(x if i == 0 else F.relu(x))
+        return x
+
+
+# --- layer-norm LSTM ----------------------------------------------------------------------------------------------
+
+
+def lstm_elementwise(gates: Tensor, cell: Tensor, gain: Tensor, shift: Tensor) -> tuple[Tensor, Tensor]:
+    """(state, cell) from the gates' pre-activations [rows, 4k] in the order input, forget, candidate, output.
+
+    c' = LN(c * sigmoid(LN f) + sigmoid(LN i) * tanh(LN g)), h = tanh(c') * sigmoid(LN o); ``gain`` and ``shift`` are
+    those of the five layer norms, [5k] (Ba, Kiros, Hinton 2016; the carried cell is the normalised one).
+    """
+    k = cell.shape[1]
+    norms = zip(gates.split(k, 1), gain.split(k), shift.split(k), strict=False)
+    i, f, g, o = (F.layer_norm(x, (k,), scale, offset) for x, scale, offset in norms)
+    mixed = cell * f.sigmoid() + i.sigmoid() * g.tanh()
+    new_cell = F.layer_norm(mixed, (k,), gain[4 * k :], shift[4 * k :])
+    return new_cell.tanh() * o.sigmoid(), new_cell
+
+
+class _Cell(Function):
+    """One LSTM step with its products: gates = base + sum_i x_i W_i', where base may be indexed rows.
+
+    Inputs come as pairs (x, weight); ``base`` is [targets, 4k] or, with ``spread``, [sources, 4k] to be spread along
+    the relation's edges (the disjunction's message is the same for all conjunctions of a formula, so its product
+    is taken once a formula).
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, spread: Relation | None, base: Tensor | None, cell: Tensor, *rest: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        gain, shift, *pairs = rest
+        inputs, weights = pairs[0::2], pairs[1::2]
+        state, new_cell = torch.empty_like(cell), torch.empty_like(cell)
+        keep = any(ctx.needs_input_grad)
+        spread_base = sum_edges(spread.forward, base) if spread is not None and base is not None else base
+        gates = spread_base if spread_base is not None else cell.new_empty(len(cell), 4 * cell.shape[1])
+        arrays = [t.detach() for t in (gates, cell, gain, shift, state, new_cell)]
+        for rows in _blocks(len(cell)):
+            g = gates[rows]
+            for i, (x, weight) in enumerate(zip(inputs, weights, strict=True)):
+                if i == 0 and base is None:
+                    torch.mm(x[rows], weight.t(), out=g)
+                else:
+                    g.addmm_(x[rows], weight.t())
+            a, b, c, d, e, f = (t[rows] if t.ndim == 2 else t for t in arrays)
+            _native.lstm_forward(a.numpy(), b.numpy(), c.numpy(), d.numpy(), e.numpy(), f.numpy())
+        if keep:
+            ctx.spread = spread
+            ctx.save_for_backward(gates, cell, gain, shift, *pairs)
+        return state, new_cell
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, dstate: Tensor, dnew_cell: Tensor) -> tuple[Tensor | None, ...]:
+        gates, cell, gain, shift, *pairs = (t.detach() for t in ctx.saved_tensors)
+        inputs, weights = pairs[0::2], pairs[1::2]
+        has_base = ctx.needs_input_grad[1]
+        dgates = torch.empty_like(gates) if has_base else torch.empty_like(gates[:ROW_BLOCK])
+        dcell = torch.empty_like(cell)
+        dgain, dshift = torch.zeros_like(gain), torch.zeros_like(shift)
+        dinputs, dweights = [torch.empty_like(x) for x in inputs], [torch.zeros_like(w) for w in weights]
+        dstate, dnew_cell = dstate.contiguous(), dnew_cell.contiguous()
+        for rows in _blocks(len(cell)):
+            d = dgates[rows] if has_base else dgates[: rows.stop - rows.start]
+            rowwise = (t[rows].numpy() for t in (gates, cell))
+            _native.lstm_backward(
+                *rowwise, gain.numpy(), shift.numpy(), dstate[rows].numpy(), dnew_cell[rows].numpy(), d.numpy(),
+                dcell[rows].numpy(), dgain.numpy(), dshift.numpy(),
+            )  # fmt: skip
+            for x, weight, dx, dw in zip(inputs, weights, dinputs, dweights, strict=True):
+                torch.mm(d, weight, out=dx[rows])
+                dw.addmm_(d.t(), x[rows])
+        dbase = None
+        if has_base:
+            dbase = sum_edges(ctx.spread.backward, dgates)
+        return (None, dbase, dcell, dgain, dshift, *(t for pair in zip(dinputs, dweights, strict=True) for t in pair))
+
+
+class LayerNormLSTM(nn.Module):
+    """A layer-norm LSTM cell: layer norm on each of the four gates and on the new cell, forget bias 1.
+
+    ``num_inputs`` messages of k values each enter side by side; each has its own k columns of the input weights.
+    """
+
+    def __init__(self, k: int, num_inputs: int = 1) -> None:
+        super().__init__()
+        self.weights = nn.ParameterList(nn.Parameter(torch.empty(4 * k, k)) for _ in range(num_inputs + 1))
+        self.gain = nn.Parameter(torch.ones(5 * k))
+        self.shift = nn.Parameter(torch.zeros(5 * k))
+        with torch.no_grad():
+            for weight in self.weights:
+                nn.init.uniform_(weight, -(k**-0.5), k**-0.5)
+            self.shift[k : 2 * k] = 1.0  # the forget bias
+
+    def forward(self, memory: tuple[Tensor, Tensor], *inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """The next (state, cell) [rows, k] of every row from the current ones and its messages."""
+        state, cell = memory
+        *input_weights, state_weight = self.weights
+        terms = [*zip(inputs, input_weights, strict=True), (state, state_weight)]
+        if _kernels_apply(state):
+            flat = [t for pair in terms for t in pair]
+            out: tuple[Tensor, Tensor] = _Cell.apply(None, None, cell, self.gain, self.shift, *flat)
+            return out
+        return lstm_elementwise(sum(F.linear(x, w) for x, w in terms), cell, self.gain, self.shift)
+
+    def forward_shared(self, memory: tuple[Tensor, Tensor], message: Tensor, spread: Relation) -> tuple[Tensor, Tensor]:
+        """The same for one message that many rows share: ``message`` [sources, k] reaches the rows along ``spread``."""
+        state, cell = memory
+        input_weight, state_weight = self.weights
+        base = F.linear(message, input_weight)
+        if _kernels_apply(state):
+            out: tuple[Tensor, Tensor] = _Cell.apply(spread, base, cell, self.gain, self.shift, state, state_weight)
+            return out
+        gates = aggregate(spread, base) + F.linear(state, state_weight)
+        return lstm_elementwise(gates, cell, self.gain, self.shift)

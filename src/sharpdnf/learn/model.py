@@ -1,0 +1,200 @@
+"""The network of Neural#DNF (Abboud, Ceylan, Lukasiewicz, AAAI 2020), exactly as in the text.
+
+Where the text is silent or misprinted: L_c1 and L_c2 share one cell state per conjunction; cell states start at 0; the
+negated literal enters as f_enc(1 - p); ELU+1 is e^x for x <= 0 (printed as e^-x, which could predict no probability
+above 1/e).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from sharpdnf.dnf import DNF
+from sharpdnf.errors import CheckpointError, ConfigError
+from sharpdnf.learn.cell import LayerNormLSTM, Perceptron, aggregate
+from sharpdnf.learn.graph import Graph
+
+Memory = tuple[Tensor, Tensor]
+"""(state, cell) of the nodes of one layer, each [nodes, k]"""
+
+
+@dataclass(frozen=True)
+class NetworkConfig:
+    k: int = 128
+    """width of every node's state and message"""
+    iterations: int = 8
+    """T, the message-passing iterations"""
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 4096:
+                raise ConfigError(f"network {name} must be an integer between 1 and 4096, not {value!r}")
+
+    @classmethod
+    def from_dict(cls, table: dict[str, Any]) -> NetworkConfig:
+        unknown = set(table) - {f.name for f in fields(cls)}
+        if unknown:
+            raise ConfigError(f"unknown network key {sorted(unknown)[0]!r}; known: k, iterations")
+        return cls(**table)
+
+
+@dataclass(frozen=True)
+class States:
+    """What the network holds after an iteration; heads for dense supervision read the literals and conjunctions."""
+
+    literals: Memory
+    conjunctions: Memory
+    disjunctions: Memory
+
+
+class Network(nn.Module):
+    """Batch of formulas -> mean and standard deviation of a Gaussian over log P(formula)."""
+
+    def __init__(self, config: NetworkConfig | None = None) -> None:
+        super().__init__()
+        self.config = config or NetworkConfig()
+        k = self.config.k
+        self.f_enc = Perceptron(1, 8, 32, k)
+        self.v_c = nn.Parameter(torch.randn(k) / k**0.5)
+        self.v_d = nn.Parameter(torch.randn(k) / k**0.5)
+        self.M_l = Perceptron(k, k, k, k, k)
+        self.M_c = Perceptron(k, k, k, k, k)
+        self.M_d = Perceptron(k, k, k, k, k)
+        self.L_c1 = LayerNormLSTM(k)
+        self.L_c2 = LayerNormLSTM(k)
+        self.L_d = LayerNormLSTM(k)
+        self.L_l = LayerNormLSTM(k, num_inputs=2)
+        self.f_out = Perceptron(k, 32, 8, 2)
+
+    @property
+    def num_parameters(self) -> int:
+        return sum(p.numel() for p in self.parameters())
+
+    def encode(self, graph: Graph) -> States:
+        """v_{x,0}: f_enc(p) for literals (f_enc(1 - p) for negated ones), v_c and v_d for the others."""
+        literal_prob = torch.cat([graph.prob, 1.0 - graph.prob])
+        literals = self.f_enc(literal_prob.to(self.v_c.dtype).unsqueeze(1))
+        conjunctions = self.v_c.expand(graph.num_clauses, -1).contiguous()
+        disjunctions = self.v_d.expand(graph.num_formulas, -1).contiguous()
+        return States(
+            (literals, torch.zeros_like(literals)),
+            (conjunctions, torch.zeros_like(conjunctions)),
+            (disjunctions, torch.zeros_like(disjunctions)),
+        )
+
+    def iterate(self, graph: Graph, states: States, *, last: bool, dense: bool) -> States:
+        """One message-passing iteration, steps (a) to (d):
+
+        (a)  v^_c = L_c1(v_c, sum of M_l(v_l) over its literals)
+        (b)  v_d  = L_d(v_d, sum of M_c(v^_c) over its conjunctions)
+        (c)  v_c  = L_c2(v^_c, M_d(v_d))
+        (d)  v_l  = L_l(v_l, [sum of M_c(v_c) over its conjunctions || M_l(v_not l)])
+
+        The last iteration leaves out what nothing reads: (d), and (c) unless the states are supervised (``dense``).
+        """
+        literals, conjunctions, disjunctions = states.literals, states.conjunctions, states.disjunctions
+        from_literals = self.M_l(literals[0])
+        conjunctions = self.L_c1(conjunctions, aggregate(graph.conjunctions, from_literals))  # (a)
+        disjunctions = self.L_d(disjunctions, aggregate(graph.disjunctions, self.M_c(conjunctions[0])))  # (b)
+        if last and not dense:
+            return States(literals, conjunctions, disjunctions)
+        from_disjunction = self.M_d(disjunctions[0])
+        conjunctions = self.L_c2.forward_shared(conjunctions, from_disjunction, graph.disjunctions.reverse)  # (c)
+        if last:
+            return States(literals, conjunctions, disjunctions)
+        from_conjunctions = aggregate(graph.conjunctions.reverse, self.M_c(conjunctions[0]))
+        from_negation = from_literals.roll(graph.num_vars, 0)  # the halves are each other's negations
+        literals = self.L_l(literals, from_conjunctions, from_negation)  # (d)
+        return States(literals, conjunctions, disjunctions)
+
+    def run(self, graph: Graph, *, dense: bool = False) -> Iterator[States]:
+        """The states after each of the T iterations."""
+        states = self.encode(graph)
+        for t in range(self.config.iterations):
+            states = self.iterate(graph, states, last=t == self.config.iterations - 1, dense=dense)
+            yield states
+
+    def read_out(self, states: States) -> tuple[Tensor, Tensor]:
+        """(mean, std) [F] of log P(formula): -(ELU+1) and ELU+1 of f_out(v_d)."""
+        n_mu, n_sigma = self.f_out(states.disjunctions[0]).unbind(1)
+        return -(F.elu(n_mu) + 1.0), F.elu(n_sigma) + 1.0
+
+    def forward(self, graph: Graph) -> tuple[Tensor, Tensor]:
+        """(mean, std) [F] of log P(formula)."""
+        for states in self.run(graph):
+            final = states
+        return self.read_out(final)
+
+    def trace(self, graph: Graph) -> Tensor:
+        """[T, F]: the mean of log P(formula) read out after every iteration (the paper's Figure 4)."""
+        return torch.stack([self.read_out(states)[0] for states in self.run(graph)])
+
+
+def predict_batch(network: Network, formulas: Sequence[DNF]) -> tuple[Tensor, Tensor]:
+    """(mean, std) float32[F] of log P(formula) for formulas taken together as one graph, without gradients."""
+    device = network.v_c.device
+    with torch.inference_mode():
+        mean, std = network(Graph.of(formulas).to(device))
+    return mean.cpu(), std.cpu()
+
+
+def save_network(network: Network, directory: Path, extra: dict[str, Any] | None = None) -> None:
+    """Writes config.json and model.safetensors; ``extra`` is put beside the network's own configuration."""
+    from safetensors.torch import save_file
+
+    directory.mkdir(parents=True, exist_ok=True)
+    tensors = {name: t.detach().cpu().contiguous() for name, t in network.state_dict().items()}
+    partial = directory / "model.safetensors.partial"
+    save_file(tensors, partial)
+    partial.replace(directory / "model.safetensors")
+    partial = directory / "config.json.partial"
+    partial.write_text(json.dumps({"network": asdict(network.config), **(extra or {})}, indent=2) + "\n")
+    partial.replace(directory / "config.json")
+
+
+def load_network(directory: Path, *, device: str = "cpu") -> Network:
+    """Reads what :func:`save_network` wrote. Nothing in the files is executed; a bad file is a CheckpointError."""
+    try:
+        table = json.loads((directory / "config.json").read_text())
+        config = NetworkConfig.from_dict(table["network"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{directory / 'config.json'} does not describe a network: {error}") from None
+    network = Network(config)
+    load_weights(network, read_tensors(directory / "model.safetensors"), directory)
+    network.to(device).eval()
+    return network
+
+
+def read_tensors(file: Path) -> dict[str, Tensor]:
+    """The tensors of a safetensors file, or a CheckpointError."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    try:
+        tensors: dict[str, Tensor] = load(file.read_bytes())
+    except (OSError, SafetensorError, ValueError, KeyError) as error:
+        raise CheckpointError(f"{file} cannot be read as weights: {error}") from None
+    return tensors
+
+
+def load_weights(module: nn.Module, tensors: dict[str, Tensor], source: Path) -> None:
+    """Copies tensors into a module of exactly the same names and shapes; all values must be finite."""
+    expected = {name: tuple(t.shape) for name, t in module.state_dict().items()}
+    found = {name: tuple(t.shape) for name, t in tensors.items()}
+    if expected != found:
+        wrong = sorted(n for n in expected.keys() | found.keys() if expected.get(n) != found.get(n))[0]
+        raise CheckpointError(
+            f"{source} holds weights of another shape: {wrong} is {found.get(wrong)}, expected {expected.get(wrong)}"
+        )
+    for name, tensor in tensors.items():
+        if not bool(torch.isfinite(tensor).all()):
+            raise CheckpointError(f"{source}: {name} holds values that are not finite")
+    module.load_state_dict(tensors)
