@@ -1,5 +1,109 @@
-#include <nanobind/nanobind.h>
+#include "arrays.hpp"
 
-namespace nb = nanobind;
+#include <nanobind/stl/tuple.h>
 
-void bind_dtree(nb::module_ &) {}
+#include <string>
+#include <tuple>
+
+#include "circuit.hpp"
+#include "dtree.hpp"
+
+// Called from kernels that run without the GIL: Ctrl-C becomes an exception that unwinds them.
+static bool check_signals() {
+    nb::gil_scoped_acquire acquire;
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    return true;
+}
+
+static DTreeOptions options_of(const Formula &f, int64_t node_budget, double seconds, int64_t memory) {
+    if (f.size() > std::numeric_limits<int32_t>::max()) throw std::invalid_argument("more than 2^31 literals");
+    DTreeOptions options;
+    options.node_budget = node_budget;
+    options.deadline_seconds = seconds;
+    options.memory = static_cast<std::size_t>(std::max<int64_t>(memory, 0));
+    options.poll = check_signals;
+    return options;
+}
+
+static CircuitView circuit_view(const In<uint8_t> &kind, const In<int32_t> &a, const In<int32_t> &b,
+                                const In<int32_t> &var, const In<int32_t> &literals) {
+    return {kind.data(), a.data(), b.data(), var.data(), literals.data(), static_cast<int64_t>(kind.shape(0))};
+}
+
+void bind_dtree(nb::module_ &m) {
+    m.def(
+        "dtree",
+        [](In<int64_t> indptr, In<int32_t> literals, In<double> prob, int64_t node_budget, double seconds,
+           int64_t memory, double relative_epsilon, double additive_epsilon) {
+            const Formula f = view(indptr, literals, prob);
+            DTreeOptions options = options_of(f, node_budget, seconds, memory);
+            options.relative_epsilon = relative_epsilon;
+            options.additive_epsilon = additive_epsilon;
+            DTreeResult out;
+            {
+                nb::gil_scoped_release release;
+                out = dtree(f, options);
+            }
+            return nb::make_tuple(out.log_lower, out.log_upper, out.exact, out.nodes, out.stopped);
+        },
+        nb::arg("indptr"), nb::arg("literals"), nb::arg("prob"), nb::arg("node_budget"), nb::arg("seconds"),
+        nb::arg("memory"), nb::arg("relative_epsilon"), nb::arg("additive_epsilon"),
+        "(log lower, log upper, exact, expansions, why it stopped)");
+    m.def(
+        "dtree_compile",
+        [](In<int64_t> indptr, In<int32_t> literals, In<double> prob, int64_t node_budget, double seconds,
+           int64_t memory) -> nb::object {
+            const Formula f = view(indptr, literals, prob);
+            DTreeOptions options = options_of(f, node_budget, seconds, memory);
+            options.compile = true;
+            Circuit out;
+            {
+                nb::gil_scoped_release release;
+                DTree tree(f, options);
+                if (tree.run().exact) out = tree.circuit();
+            }
+            if (out.kind.empty()) return nb::none();
+            return nb::make_tuple(to_numpy(std::move(out.kind)), to_numpy(std::move(out.a)), to_numpy(std::move(out.b)),
+                                  to_numpy(std::move(out.var)), to_numpy(std::move(out.literals)));
+        },
+        nb::arg("indptr"), nb::arg("literals"), nb::arg("prob"), nb::arg("node_budget"), nb::arg("seconds"),
+        nb::arg("memory"), "(kind, a, b, var, literals) of the circuit, or None if a limit was met first");
+    m.def(
+        "circuit_log_prob",
+        [](In<uint8_t> kind, In<int32_t> a, In<int32_t> b, In<int32_t> var, In<int32_t> literals, In<double> probs,
+           int64_t num_vars) {
+            const CircuitView circuit = circuit_view(kind, a, b, var, literals);
+            const int64_t rows = num_vars == 0 ? 1 : static_cast<int64_t>(probs.shape(0)) / num_vars;
+            std::vector<double> out(rows);
+            {
+                nb::gil_scoped_release release;
+                std::vector<Wide> value;
+                for (int64_t r = 0; r < rows; ++r) {
+                    circuit_values(circuit, probs.data() + r * num_vars, value);
+                    out[r] = std::min(value.back().log(), 0.0);
+                    if (r % 64 == 63) check_signals();
+                }
+            }
+            return to_numpy(std::move(out));
+        },
+        nb::arg("kind"), nb::arg("a"), nb::arg("b"), nb::arg("var"), nb::arg("literals"), nb::arg("probs"),
+        nb::arg("num_vars"), "float64[k]: log P under each of k rows of probabilities, given flat");
+    m.def(
+        "circuit_slopes",
+        [](In<uint8_t> kind, In<int32_t> a, In<int32_t> b, In<int32_t> var, In<int32_t> literals, In<double> prob) {
+            const CircuitView circuit = circuit_view(kind, a, b, var, literals);
+            std::vector<double> slope(prob.shape(0), 0.0);
+            double log_prob = 0.0;
+            {
+                nb::gil_scoped_release release;
+                std::vector<Wide> value;
+                circuit_values(circuit, prob.data(), value);
+                log_prob = std::min(value.back().log(), 0.0);
+                if (!value.back().zero())
+                    circuit_slopes(circuit, prob.data(), value, static_cast<int64_t>(prob.shape(0)), slope.data());
+            }
+            return std::make_tuple(log_prob, to_numpy(std::move(slope)));
+        },
+        nb::arg("kind"), nb::arg("a"), nb::arg("b"), nb::arg("var"), nb::arg("literals"), nb::arg("prob"),
+        "(log P, float64[n] d log P / d prob)");
+}

@@ -1,0 +1,453 @@
+// d-trees: exact probabilities by decomposition, with certified bounds at every moment.
+//
+// Olteanu, Huang, Koch (ICDE 2010): a formula is decomposed by independent-or, by common factors (independent-and)
+// and, where neither applies, by Shannon expansion on its most frequent variable. Subformulas are hash-consed, so the
+// tree is a DAG; open leaves carry bounds, and the leaf that contributes most to the gap at the root is expanded
+// next. Each expansion applies one rule, and the walk keeps its own stack: depth is bounded by memory only.
+//
+// Two subformulas are taken for equal if 128-bit hashes agree: for N subformulas a false match has odds of about
+// N^2 / 2^129, below 1e-22 for a hundred million of them.
+#pragma once
+#include <chrono>
+#include <functional>
+#include <limits>
+#include <unordered_map>
+
+#include "bounds.hpp"
+#include "formula.hpp"
+#include "subformula.hpp"
+#include "table.hpp"
+#include "wide.hpp"
+
+struct DTreeOptions {
+    int64_t node_budget = std::numeric_limits<int64_t>::max();  // expansions
+    double deadline_seconds = std::numeric_limits<double>::infinity();
+    std::size_t memory = std::size_t{2} << 30;
+    double relative_epsilon = 0.0;  // stop once upper - lower <= relative_epsilon (upper + lower)
+    double additive_epsilon = 0.0;  // or upper - lower <= 2 additive_epsilon
+    int64_t table_cost = 1 << 16, table_cost_per_literal = 512;  // word operations a truth table may take
+    bool compile = false;           // keep the whole circuit, whatever the probabilities
+    std::function<bool()> poll;     // called every few milliseconds; false stops
+};
+
+struct DTreeResult {
+    double lower = 0.0, upper = 1.0, log_lower = -std::numeric_limits<double>::infinity(), log_upper = 0.0;
+    bool exact = false;
+    int64_t nodes = 0;
+    const char *stopped = "done";
+};
+
+// The finished d-tree as an arithmetic circuit, children before parents; the last node is the root.
+struct Circuit {
+    enum Kind : uint8_t { kFalse, kTrue, kTerm, kOr, kAnd, kShannon };
+    std::vector<uint8_t> kind;
+    std::vector<int32_t> a, b;  // children (Shannon: a if var is true, else b); a term is literals[a .. b)
+    std::vector<int32_t> var;
+    std::vector<int32_t> literals;
+};
+
+class DTree {
+  public:
+    // Relative rounding that bounds of open leaves are widened by; below it lower and upper count as equal.
+    static constexpr double kRounding = 1e-12;
+
+    DTree(const Formula &f, DTreeOptions options)
+        : options_(std::move(options)), bench_(f.num_vars), literal_prob_(2 * f.num_vars), memo_(16) {
+        for (int64_t v = 0; v < f.num_vars; ++v) {
+            literal_prob_[2 * v] = f.prob[v];
+            literal_prob_[2 * v + 1] = 1.0 - f.prob[v];
+        }
+        nodes_.push_back({Circuit::kFalse, true});
+        nodes_.push_back({Circuit::kTrue, true});
+        nodes_[0].upper = Wide();
+        nodes_[1].lower = Wide::of(1.0);
+        Clauses whole;
+        whole.ends.reserve(f.num_clauses);
+        whole.lits.reserve(f.size());
+        bool constant = false;
+        for (int64_t c = 0; c < f.num_clauses; ++c) {
+            constant |= f.indptr[c] == f.indptr[c + 1];
+            whole.push(f.literals + f.indptr[c], f.literals + f.indptr[c + 1]);
+        }
+        if (constant) whole.make_true();
+        root_ = open(whole);
+    }
+
+    DTreeResult run() {
+        const auto start = std::chrono::steady_clock::now();
+        start_ = start;
+        while (!nodes_[root_].closed && !stopped_ && !converged()) dive();
+        const Node &root = nodes_[root_];
+        DTreeResult out;
+        const Wide lower = at_most_one(root.lower), upper = at_most_one(root.upper);
+        out.exact = root.closed || (!options_.compile && minus(upper, lower) < upper * kRounding);
+        out.log_lower = lower.log(), out.log_upper = upper.log();
+        out.lower = lower.value(), out.upper = upper.value();
+        out.nodes = expansions_;
+        out.stopped = stopped_ ? stopped_ : "done";
+        return out;
+    }
+
+    Wide lower() const { return at_most_one(nodes_[root_].lower); }
+
+    // Children before parents; only what the root needs. Requires a closed root and options.compile.
+    Circuit circuit() const {
+        Circuit out;
+        std::vector<int32_t> place(nodes_.size(), -1), stack{root_};
+        while (!stack.empty()) {
+            const int32_t id = stack.back();
+            const Node &node = nodes_[id];
+            const bool inner = node.kind >= Circuit::kOr;
+            if (place[id] >= 0) {
+                stack.pop_back();
+            } else if (inner && (place[node.a] < 0 || place[node.b] < 0)) {
+                if (place[node.a] < 0) stack.push_back(node.a);
+                if (place[node.b] < 0) stack.push_back(node.b);
+            } else {
+                place[id] = static_cast<int32_t>(out.kind.size());
+                out.kind.push_back(node.kind);
+                out.var.push_back(node.var);
+                if (node.kind == Circuit::kTerm) {
+                    out.a.push_back(static_cast<int32_t>(out.literals.size()));
+                    out.literals.insert(out.literals.end(), terms_.begin() + node.a, terms_.begin() + node.b);
+                    out.b.push_back(static_cast<int32_t>(out.literals.size()));
+                } else {
+                    out.a.push_back(inner ? place[node.a] : 0);
+                    out.b.push_back(inner ? place[node.b] : 0);
+                }
+                stack.pop_back();
+            }
+        }
+        return out;
+    }
+
+  private:
+    static constexpr uint8_t kOpen = 255;
+    struct Node {
+        uint8_t kind;
+        bool closed;
+        int32_t var = -1, a = 0, b = 0;  // open: a is the formula's place in store_
+        Wide lower{0.0, 0}, upper{1.0, 0};
+    };
+    struct Key {
+        uint64_t high = 0, low = 0;
+        int32_t id = -1;
+    };
+
+    // --- the walk -------------------------------------------------------------------------------------------
+
+    // Follows the largest gap down from the root, then works below the leaf it finds for as many expansions as the
+    // way was long, so that walking never dominates.
+    void dive() {
+        path_.assign(1, root_);
+        int64_t left = -1;
+        while (!path_.empty() && !stopped_) {
+            const int32_t id = path_.back();
+            if (nodes_[id].kind == kOpen) {
+                if (left < 0) left = std::max<int64_t>(32, static_cast<int64_t>(path_.size()));
+                if (left == 0 && !depth_first()) break;
+                left = std::max<int64_t>(left - 1, 0);
+                expand(id);
+                check_limits();
+                continue;
+            }
+            refresh(nodes_[id]);
+            if (nodes_[id].closed) path_.pop_back();
+            else path_.push_back(wider_child(nodes_[id]));
+        }
+        for (; !path_.empty(); path_.pop_back())
+            if (nodes_[path_.back()].kind != kOpen) refresh(nodes_[path_.back()]);
+    }
+
+    // Best-first keeps many open formulas; when they fill half of the memory, subtrees are finished one by one.
+    bool depth_first() const { return options_.compile || stored_ > options_.memory / 2; }
+
+    int32_t wider_child(const Node &node) const {
+        const Node &a = nodes_[node.a], &b = nodes_[node.b];
+        if (a.closed || b.closed) return a.closed ? node.b : node.a;
+        Wide gap_a = minus(a.upper, a.lower), gap_b = minus(b.upper, b.lower);
+        if (node.kind == Circuit::kShannon) {
+            gap_a = gap_a * literal_prob_[2 * node.var];
+            gap_b = gap_b * literal_prob_[2 * node.var + 1];
+        } else if (node.kind == Circuit::kOr) {
+            gap_a = gap_a * b.lower.complement();
+            gap_b = gap_b * a.lower.complement();
+        } else {
+            gap_a = gap_a * b.upper;
+            gap_b = gap_b * a.upper;
+        }
+        return gap_a < gap_b ? node.b : node.a;
+    }
+
+    void refresh(Node &node) {
+        if (node.closed || node.kind < Circuit::kOr) return;
+        const Node &a = nodes_[node.a], &b = nodes_[node.b];
+        Wide lower, upper;
+        if (node.kind == Circuit::kShannon) {
+            const double high = literal_prob_[2 * node.var], low = literal_prob_[2 * node.var + 1];
+            lower = a.lower * high + b.lower * low;
+            upper = a.upper * high + b.upper * low;
+        } else if (node.kind == Circuit::kOr) {
+            lower = either(a.lower, b.lower);
+            upper = either(a.upper, b.upper);
+        } else {
+            lower = a.lower * b.lower;
+            upper = a.upper * b.upper;
+        }
+        node.closed = a.closed && b.closed;
+        if (node.closed || node.lower < lower) node.lower = lower;  // a leaf's bounds may beat its children's
+        if (node.closed || upper < node.upper) node.upper = upper;
+    }
+
+    bool converged() const {
+        if (options_.compile) return false;
+        const Node &root = nodes_[root_];
+        const Wide gap = minus(root.upper, root.lower);
+        const double relative = std::max(options_.relative_epsilon, kRounding / 2);
+        return !((root.upper + root.lower) * relative < gap) || gap.value() <= 2.0 * options_.additive_epsilon;
+    }
+
+    void check_limits() {
+        if (++expansions_ >= options_.node_budget) stopped_ = "node budget";
+        if (stored_ + nodes_.capacity() * sizeof(Node) + memo_.size() * sizeof(Key) > options_.memory)
+            stopped_ = "memory limit";
+        if (bench_.work < next_poll_) return;
+        next_poll_ = bench_.work + (1 << 16);
+        const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start_;
+        if (spent.count() >= options_.deadline_seconds) stopped_ = "time limit";
+        if (options_.poll && !options_.poll()) stopped_ = "time limit";
+    }
+
+    // --- expansion: one rule each ---------------------------------------------------------------------------
+
+    void expand(int32_t id) {
+        Clauses g;
+        std::swap(g, store_[nodes_[id].a]);
+        free_.push_back(nodes_[id].a);
+        stored_ -= g.bytes();
+        bench_.survey(g);
+        if (bench_.factor(g, common_, scratch_)) {
+            const int32_t term = add_term(common_.data(), common_.data() + common_.size());
+            return become(id, Circuit::kAnd, -1, term, open(scratch_));
+        }
+        if (bench_.components(g, parts_)) return join(id, Circuit::kOr);
+        bench_.index(g);
+        if (bench_.product(g, parts_)) return join(id, Circuit::kAnd);
+        const int32_t v = bench_.branching_variable();
+        Clauses low;
+        bench_.cofactor(g, 2 * v, scratch_);
+        bench_.cofactor(g, 2 * v + 1, low);
+        const int32_t a = open(scratch_);
+        become(id, Circuit::kShannon, v, a, open(low));
+    }
+
+    // A balanced binary tree over the parts, so that one part's change is felt in logarithmic time.
+    void join(int32_t id, uint8_t kind) {
+        std::vector<Clauses> parts;
+        std::swap(parts, parts_);
+        std::vector<int32_t> level;
+        for (Clauses &part : parts) {
+            level.push_back(open(part));
+            part = Clauses();
+        }
+        while (level.size() > 2) {
+            std::vector<int32_t> next;
+            for (std::size_t i = 0; i + 1 < level.size(); i += 2) {
+                nodes_.push_back({kOpen, false});
+                next.push_back(static_cast<int32_t>(nodes_.size()) - 1);
+                become(next.back(), kind, -1, level[i], level[i + 1]);
+            }
+            if (level.size() % 2) next.push_back(level.back());
+            level.swap(next);
+        }
+        become(id, kind, -1, level[0], level[1]);
+    }
+
+    void become(int32_t id, uint8_t kind, int32_t var, int32_t a, int32_t b) {
+        Node &node = nodes_[id];
+        node.kind = kind, node.var = var, node.a = a, node.b = b;
+        refresh(node);
+    }
+
+    int32_t add(uint8_t kind, bool closed, int32_t a, int32_t b, const Wide &lower, const Wide &upper) {
+        nodes_.push_back({kind, closed, -1, a, b, lower, upper});
+        return static_cast<int32_t>(nodes_.size()) - 1;
+    }
+
+    int32_t add_term(const int32_t *first, const int32_t *last) {
+        Wide p = Wide::of(1.0);
+        for (const int32_t *lit = first; lit != last; ++lit) p = p * literal_prob_[*lit];
+        const auto start = static_cast<int32_t>(terms_.size());
+        if (options_.compile) terms_.insert(terms_.end(), first, last);
+        return add(Circuit::kTerm, true, start, static_cast<int32_t>(terms_.size()), p, p);
+    }
+
+    // The node of a subformula: a constant, a term, a solved table, one met before, or a new open leaf.
+    int32_t open(const Clauses &g) {
+        if (g.count() == 0) return 0;
+        if (g.count() == 1) return g.width(0) == 0 ? 1 : add_term(g.begin(0), g.end(0));
+        bench_.survey(g);
+        int32_t solved = -1;
+        if (static_cast<int>(bench_.vars.size()) <= (options_.compile ? 14 : 20) && tabulate(g, solved)) return solved;
+        Key &entry = find(hash(g));
+        if (entry.id >= 0) return entry.id;
+        Wide lower, upper = Wide::of(1.0);
+        if (!options_.compile) leaf_bounds(g, lower, upper);
+        int32_t place = static_cast<int32_t>(store_.size());
+        if (free_.empty()) store_.emplace_back();
+        else place = free_.back(), free_.pop_back();
+        store_[place].ends.assign(g.ends.begin(), g.ends.end());
+        store_[place].lits.assign(g.lits.begin(), g.lits.end());
+        stored_ += store_[place].bytes();
+        entry.id = add(kOpen, false, place, 0, lower, upper);
+        const int32_t id = entry.id;
+        if (++remembered_ * 2 > memo_.size()) grow();
+        return id;
+    }
+
+    // Few variables: the truth table costs less than decomposing. Frequent variables go to the high positions,
+    // where a clause that reads one halves the words it writes.
+    bool tabulate(const Clauses &g, int32_t &solved) {
+        std::vector<int32_t> &order = order_;
+        order.assign(bench_.vars.begin(), bench_.vars.end());
+        std::sort(order.begin(), order.end(), [this](int32_t x, int32_t y) {
+            const int32_t nx = bench_.occurrences(x), ny = bench_.occurrences(y);
+            return nx != ny ? nx < ny : x > y;
+        });
+        const int k = static_cast<int>(order.size());
+        double smallest = 1.0, prob[TruthTable::kMaxVars];
+        uint32_t position[TruthTable::kMaxVars];
+        for (int j = 0; j < k; ++j) {
+            position[bench_.slot(order[j])] = static_cast<uint32_t>(j);
+            prob[j] = literal_prob_[2 * order[j]];
+            const double p = std::min(prob[j], 1.0 - prob[j]);
+            if (p > 0.0) smallest *= p;
+        }
+        if (!options_.compile && smallest < 1e-280) return false;
+        masks_.clear();
+        int64_t cost = int64_t{1} << (k > 3 ? k - 3 : 0);
+        for (int32_t c = 0; c < g.count(); ++c) {
+            uint32_t care = 0, want = 0;
+            for (const int32_t *lit = g.begin(c); lit != g.end(c); ++lit) {
+                const uint32_t bit = 1u << position[bench_.slot(*lit >> 1)];
+                care |= bit;
+                if (!(*lit & 1)) want |= bit;
+            }
+            cost += TruthTable::clause_cost(k, care);
+            masks_.push_back({care, want});
+        }
+        if (!options_.compile && cost > options_.table_cost + options_.table_cost_per_literal * static_cast<int64_t>(g.lits.size())) return false;
+        table_.reset(k);
+        for (const auto &[care, want] : masks_) table_.add_clause(care, want);
+        bench_.work += cost / 4;
+        if (options_.compile) {
+            solved = add_diagram(k);
+        } else {
+            const Wide p = Wide::of(table_.prob(prob));
+            solved = add(Circuit::kTerm, true, 0, 0, p, p);
+        }
+        return true;
+    }
+
+    // The table as a reduced ordered decision diagram of Shannon nodes.
+    int32_t add_diagram(int k) {
+        std::vector<int32_t> cells(std::size_t{1} << k);
+        for (std::size_t i = 0; i < cells.size(); ++i) cells[i] = table_.bit(static_cast<uint32_t>(i));
+        for (int j = 0; j < k; ++j) {
+            const auto v = static_cast<uint64_t>(order_[j]);
+            for (std::size_t i = 0; i < cells.size() / 2; ++i) {
+                const int32_t low = cells[2 * i], high = cells[2 * i + 1];
+                if (low == high) {
+                    cells[i] = low;
+                    continue;
+                }
+                const uint64_t children = static_cast<uint64_t>(high) << 32 | static_cast<uint32_t>(low);
+                const auto [found, fresh] = diagram_.try_emplace({v, children}, 0);
+                if (fresh) {
+                    nodes_.push_back({kOpen, false});
+                    found->second = static_cast<int32_t>(nodes_.size()) - 1;
+                    become(found->second, Circuit::kShannon, order_[j], high, low);
+                }
+                cells[i] = found->second;
+            }
+            cells.resize(cells.size() / 2);
+        }
+        return cells[0];
+    }
+
+    void leaf_bounds(const Clauses &g, Wide &lower, Wide &upper) {
+        sums_.reset(bench_.vars.size());
+        for (int32_t c = 0; c < g.count(); ++c) {
+            Wide p = Wide::of(1.0);
+            for (const int32_t *lit = g.begin(c); lit != g.end(c); ++lit) p = p * literal_prob_[*lit];
+            sums_.add(p, g.begin(c), g.end(c), [this](int32_t var) { return bench_.slot(var); });
+        }
+        bool unate = true;
+        for (const int32_t v : bench_.vars) unate &= !bench_.count[2 * v] || !bench_.count[2 * v + 1];
+        lower = sums_.lower() * (1.0 - kRounding / 4);
+        upper = at_most_one(sums_.upper(unate) * Wide::of(1.0 + kRounding / 4));
+    }
+
+    // --- the memo -------------------------------------------------------------------------------------------
+
+    static uint64_t mix(uint64_t x) {  // splitmix64
+        x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
+        x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
+        return x ^ (x >> 31);
+    }
+    // Sums make the hash blind to the order of literals and clauses.
+    Key hash(const Clauses &g) const {
+        Key key;
+        for (int32_t c = 0; c < g.count(); ++c) {
+            uint64_t high = 0x9e3779b97f4a7c15ULL, low = 0xd1b54a32d192ed03ULL;
+            for (const int32_t *lit = g.begin(c); lit != g.end(c); ++lit) {
+                const auto l = static_cast<uint64_t>(*lit) + 1;
+                high += mix(l * 0x9e3779b97f4a7c15ULL);
+                low += mix(l * 0xc2b2ae3d27d4eb4fULL + 0x165667b19e3779f9ULL);
+            }
+            key.high += mix(high ^ (low >> 1));
+            key.low += mix(low + 0x27d4eb2f165667c5ULL * high);
+        }
+        return key;
+    }
+    Key &find(const Key &key) {
+        std::size_t i = key.low & (memo_.size() - 1);
+        while (memo_[i].id >= 0 && (memo_[i].low != key.low || memo_[i].high != key.high)) i = (i + 1) & (memo_.size() - 1);
+        if (memo_[i].id < 0) memo_[i] = {key.high, key.low, -1};
+        return memo_[i];
+    }
+    void grow() {
+        std::vector<Key> old(memo_.size() * 2);
+        old.swap(memo_);
+        for (const Key &key : old)
+            if (key.id >= 0) find(key).id = key.id;
+    }
+
+    struct PairHash {
+        std::size_t operator()(const std::pair<uint64_t, uint64_t> &key) const {
+            return mix(key.first * 0x9e3779b97f4a7c15ULL + key.second);
+        }
+    };
+
+    DTreeOptions options_;
+    Workbench bench_;
+    std::vector<double> literal_prob_;
+    std::vector<Node> nodes_;
+    std::vector<int32_t> terms_;
+    std::vector<Clauses> store_;
+    std::vector<int32_t> free_, path_, common_, order_;
+    std::vector<Key> memo_;
+    std::unordered_map<std::pair<uint64_t, uint64_t>, int32_t, PairHash> diagram_;
+    std::vector<std::pair<uint32_t, uint32_t>> masks_;
+    std::vector<Clauses> parts_;
+    Clauses scratch_;
+    TruthTable table_;
+    IntervalSums sums_;
+    std::size_t stored_ = 0, remembered_ = 0;
+    int64_t expansions_ = 0, next_poll_ = 0;
+    int32_t root_ = 0;
+    const char *stopped_ = nullptr;
+    std::chrono::steady_clock::time_point start_;
+};
+
+inline DTreeResult dtree(const Formula &f, const DTreeOptions &options) { return DTree(f, options).run(); }

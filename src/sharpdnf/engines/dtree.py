@@ -1,0 +1,84 @@
+"""``dtree``: exact and anytime, by decomposition (Olteanu, Huang, Koch, ICDE 2010).
+
+A formula is split into independent parts (independent-or), common factors are taken out, products of smaller formulas
+are recognised (the AND step of read-once factorisation, so read-once and hierarchical lineage takes polynomial time),
+and otherwise the most frequent variable is set to true and to false (Shannon). Subformulas are memoised; open ones
+carry certified bounds, and the one that contributes most to the gap is expanded next, so the bounds hold surely
+(delta = 0) whenever the engine stops. Subformulas of few variables are solved by truth table.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from sharpdnf import _native
+from sharpdnf.dnf import DNF
+from sharpdnf.engines.bounds import log_midpoint
+from sharpdnf.engines.registry import engine
+from sharpdnf.estimate import Estimate, Limit, exact_estimate
+
+MAX_NODES = 2**62
+
+
+@engine(
+    "dtree",
+    guarantees=("exact", "relative", "additive", "bounds"),
+    summary="exact by decomposition and memo; certified bounds at every moment",
+)
+def dtree(
+    dnf: DNF,
+    *,
+    guarantee: str,
+    epsilon: float,
+    delta: float,
+    rng: np.random.Generator,
+    limit: Limit,
+    nodes: int | None = None,
+) -> Estimate:
+    """Stops when exact, when the bounds meet ``epsilon`` (relative or additive), or at the limit.
+
+    ``nodes`` limits the expansions. For ``guarantee="bounds"`` it works until the limit.
+    """
+    if nodes is not None and nodes < 0:
+        raise ValueError(f"nodes must not be negative, not {nodes}")
+    log_lower, log_upper, exact, expanded, stopped = _native.dtree(
+        *dnf.arrays,
+        MAX_NODES if nodes is None else max(nodes, 1),
+        limit.seconds_left,
+        limit.memory,
+        epsilon if guarantee == "relative" else 0.0,
+        epsilon if guarantee == "additive" else 0.0,
+    )
+    info: dict[str, Any] = {"nodes": expanded, "stopped": stopped}
+    if exact:
+        return exact_estimate(log_midpoint(log_lower, log_upper), "dtree", delta=0.0, info=info)
+    log_prob = log_midpoint(log_lower, log_upper)
+    if guarantee == "additive":
+        log_prob = float(np.logaddexp(log_lower, log_upper)) - math.log(2.0)
+    met = guarantee == "bounds" or bounds_meet(log_lower, log_upper, guarantee, epsilon)
+    return Estimate(
+        log_prob=log_prob,
+        guarantee=guarantee if met else "bounds",
+        engine="dtree",
+        epsilon=epsilon if met and guarantee != "bounds" else None,
+        delta=0.0,
+        log_lower=log_lower,
+        log_upper=log_upper,
+        log_certified_lower=log_lower,
+        log_certified_upper=log_upper,
+        met=met,
+        info=info,
+    )
+
+
+def bounds_meet(log_lower: float, log_upper: float, guarantee: str, epsilon: float) -> bool:
+    """Whether the best point of the interval is surely within epsilon: (u - l) / (u + l), or (u - l) / 2."""
+    if guarantee == "relative":
+        ratio = math.exp(log_lower - log_upper) if log_upper > -math.inf else 1.0
+        return (1.0 - ratio) / (1.0 + ratio) <= epsilon
+    if guarantee == "additive":
+        return (math.exp(log_upper) - math.exp(log_lower)) / 2.0 <= epsilon
+    return False

@@ -1,0 +1,65 @@
+"""Formula -> a smaller equivalent problem, and how to put the answer together.
+
+P(formula) = F (1 - M (1 - mu)): F is the probability of the literals common to all clauses, M the probability that no
+component solved on the way comes true, mu the probability of the one formula that remains. A relative error epsilon
+of mu is at most a relative error epsilon of the whole, since P grows with mu and dP/P <= dmu/mu; so the remaining
+components are sampled as one formula and delta is not divided.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from sharpdnf import _native
+from sharpdnf.dnf import DNF, IntArray
+
+NOTES = ("impossible", "duplicate", "absorbed", "fixed", "negated_units", "factored", "solved")
+"""Clauses with a literal of probability 0, repeated clauses, clauses that hold another one, variables of probability
+0 or 1, literals dropped because of one-literal clauses (l or (~l and D) is l or D), literals common to all clauses,
+components solved exactly."""
+
+
+@dataclass(frozen=True, slots=True)
+class Simplified:
+    """What remains of a formula, and how its answer becomes the whole's."""
+
+    dnf: DNF
+    """One formula over the variables that occur in it; no clause if nothing is left to solve."""
+    variables: IntArray
+    """int64[n']: the original variable of each remaining one."""
+    log_factor: float
+    log_miss: float
+    log_hit: float
+    """log(1 - M), kept apart from log M because M rounds to 1 when the solved components are unlikely."""
+    notes: dict[str, int]
+    """How many of each of NOTES, where there were any."""
+
+    def combine(self, log_mu: float) -> float:
+        """log P of the original from log mu of what remains: log F + log((1 - M) + M mu)."""
+        return min(0.0, self.log_factor + float(np.logaddexp(self.log_hit, self.log_miss + min(log_mu, 0.0))))
+
+
+def simplify(dnf: DNF, *, solve: bool = True) -> Simplified:
+    """Removes what can be removed in linear time; ``solve`` also solves small components exactly.
+
+    The steps: variables of probability 0 or 1, impossible and duplicate clauses, absorbed clauses (within a linear
+    budget), negations of one-literal clauses, common literals, and independent components, of which those of one
+    clause are always folded in. A formula that is true has no clause left and log M = -inf.
+    """
+    arrays, log_factor, log_miss, log_hit, counts = _native.simplify(*dnf.arrays, solve)
+    notes = {name: n for name, n in zip(NOTES, counts, strict=True) if n}
+    if arrays is None:
+        return Simplified(dnf, np.arange(dnf.num_vars), log_factor, log_miss, log_hit, notes)
+    indptr, literals, prob, variables = arrays
+    names = None if dnf.names is None else tuple(dnf.names[v] for v in variables)
+    return Simplified(DNF.trusted(indptr, literals, prob, names=names), variables, log_factor, log_miss, log_hit, notes)
+
+
+def trivial_log_prob(dnf: DNF) -> float | None:
+    """log P of a formula without clauses or with an empty one, else None."""
+    if dnf.num_clauses == 0:
+        return -math.inf
+    return 0.0 if bool(np.any(dnf.indptr[1:] == dnf.indptr[:-1])) else None
