@@ -12,6 +12,19 @@ from sharpdnf.errors import CheckpointError
 
 
 @dataclass(frozen=True, slots=True)
+class Label:
+    """The label of one formula under one distribution; ``digest`` is that of the formula's arrays."""
+
+    set: str
+    index: int
+    shift: int
+    digest: str
+    epsilon: float
+    delta: float
+    log_label: float
+
+
+@dataclass(frozen=True, slots=True)
 class Row:
     """One formula under one distribution; estimates are natural logarithms of probabilities."""
 

@@ -1,0 +1,196 @@
+"""NeuralCounter: a trained network with the manners of a counter. Loading executes nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import time
+from collections.abc import Callable, Iterable, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+
+from sharpdnf.dnf import DNF, FloatArray
+from sharpdnf.errors import CheckpointError
+from sharpdnf.estimate import Estimate, exact_estimate
+from sharpdnf.learn.blocks import check_memory, gradient_memory_needed, memory_needed, run_in_blocks
+from sharpdnf.learn.graph import Graph
+from sharpdnf.learn.model import Network, load_network, save_network
+from sharpdnf.learn.residuals import Residuals
+
+DEFAULT = "paper"
+MEMORY = 8 << 30
+BATCH_NODES = 16_384
+NOT_A_GUARANTEE = "interval from held-out residuals on the paper's family: not a guarantee"
+
+
+def shipped() -> dict[str, Path]:
+    """The networks inside the package, by name."""
+    root = Path(str(files("sharpdnf"))) / "weights"
+    found = sorted(root.iterdir()) if root.is_dir() else []
+    return {path.name: path for path in found if (path / "config.json").is_file()}
+
+
+class NeuralCounter:
+    """The paper's network as a counter: ``predict`` sees the formula as it is, in linear time, without a guarantee."""
+
+    def __init__(
+        self,
+        network: Network,
+        residuals: Residuals | None = None,
+        *,
+        card: dict[str, Any] | None = None,
+        memory: int = MEMORY,
+    ) -> None:
+        self.network = network.eval()
+        self.residuals = residuals
+        self.card = dict(card or {})
+        """What config.json says beside the network: data, recipe, seed, commit."""
+        self.memory = memory
+        """Bytes that an estimate may take; larger formulas are refused with the figure."""
+
+    @classmethod
+    def from_pretrained(
+        cls, name_or_path: str | Path | None = None, *, memory: int = MEMORY, device: str = "cpu"
+    ) -> Self:
+        """The shipped default, a shipped network by name, or a directory that ``save_pretrained`` wrote."""
+        known = shipped()
+        name = DEFAULT if name_or_path is None else str(name_or_path)
+        directory = known.get(name, Path(name))
+        if not directory.is_dir():
+            have = ", ".join(known) or "none"
+            raise CheckpointError(f"no network {name!r}: it is neither a directory nor shipped (shipped are: {have})")
+        card = _read_config(directory)
+        _check_digest(directory, card)
+        network = load_network(directory, device=device)
+        residuals = card.pop("residuals", None)
+        for key in ("network", "sha256"):
+            card.pop(key, None)
+        return cls(network, None if residuals is None else Residuals.from_json(residuals), card=card, memory=memory)
+
+    def save_pretrained(self, directory: str | Path) -> None:
+        """Writes config.json (with the digest of the weights) and model.safetensors."""
+        from safetensors.torch import save
+
+        tensors = {name: t.detach().cpu().contiguous() for name, t in self.network.state_dict().items()}
+        extra: dict[str, Any] = {**self.card, "sha256": hashlib.sha256(save(tensors)).hexdigest()}
+        if self.residuals is not None:
+            extra["residuals"] = self.residuals.to_json()
+        save_network(self.network, Path(directory), extra)
+
+    def predict(self, dnf: DNF, *, delta: float = 0.05, after_block: Callable[[], None] = lambda: None) -> Estimate:
+        """The network's estimate, with an interval from held-out residuals (not a guarantee)."""
+        return self._predict([dnf], delta, after_block)[0]
+
+    def predict_many(self, dnfs: Iterable[DNF], *, delta: float = 0.05) -> list[Estimate]:
+        """Estimates in the order of the formulas, which go through the network in batches of similar size."""
+        formulas = list(dnfs)
+        out: list[Estimate | None] = [None] * len(formulas)
+        for batch in _batches(formulas):
+            for index, estimate in zip(batch, self._predict([formulas[i] for i in batch], delta), strict=True):
+                out[index] = estimate
+        return [estimate for estimate in out if estimate is not None]
+
+    def trace(self, dnf: DNF) -> list[Estimate]:
+        """The estimate read out after every message-passing iteration (the paper's Figure 4)."""
+        trivial = _trivial(dnf)
+        if trivial is not None:
+            return [trivial] * self.network.config.iterations
+        check_memory(memory_needed(dnf, self.network.config.k), self.memory)
+        with torch.inference_mode():
+            steps = [(float(mean[0]), float(std[0])) for mean, std in run_in_blocks(self.network, self._graph([dnf]))]
+        return [self._estimate(dnf, *step, 0.05, 0.0) for step in steps]
+
+    def gradient(self, dnf: DNF) -> FloatArray:
+        """float64[n]: d estimate / d p_v of the estimated probability, to be held against ``influence``."""
+        config = self.network.config
+        check_memory(gradient_memory_needed(dnf, config.k, config.iterations), self.memory)
+        graph = self._graph([dnf])
+        prob = graph.prob.detach().clone().requires_grad_(True)
+        if _trivial(dnf) is None:
+            mean, _ = self.network(graph.with_prob(prob))
+            (slope,) = torch.autograd.grad(mean.sum().clamp(max=0.0).exp(), prob)
+        else:
+            slope = torch.zeros_like(prob)
+        out: FloatArray = slope.cpu().double().numpy()
+        return out
+
+    def _graph(self, formulas: Sequence[DNF]) -> Graph:
+        return Graph.of(formulas).to(self.network.v_c.device)
+
+    def _predict(
+        self, formulas: Sequence[DNF], delta: float, after_block: Callable[[], None] = lambda: None
+    ) -> list[Estimate]:
+        """Formulas taken together as one graph; those that need no network are answered without."""
+        start = time.perf_counter()
+        out = [_trivial(dnf) for dnf in formulas]
+        asked = [i for i, estimate in enumerate(out) if estimate is None]
+        if asked:
+            largest = max(memory_needed(formulas[i], self.network.config.k) for i in asked)
+            check_memory(largest, self.memory)
+            with torch.inference_mode():
+                for step in run_in_blocks(self.network, self._graph([formulas[i] for i in asked]), after_block):
+                    mean, std = step
+            seconds = (time.perf_counter() - start) / len(asked)
+            for i, mu, sigma in zip(asked, mean.tolist(), std.tolist(), strict=True):
+                out[i] = self._estimate(formulas[i], mu, sigma, delta, seconds)
+        return [estimate for estimate in out if estimate is not None]
+
+    def _estimate(self, dnf: DNF, mean: float, sigma: float, delta: float, seconds: float) -> Estimate:
+        if not math.isfinite(mean):
+            raise CheckpointError("the network's estimate is not finite: these weights cannot be used")
+        mean = min(mean, 0.0)
+        low, high = (-math.inf, 0.0)
+        info: dict[str, Any] = {"sigma": sigma, "interval": "none: these weights carry no held-out residuals"}
+        if self.residuals is not None:
+            low, high = self.residuals.interval(mean, dnf.num_vars, delta)
+            info["interval"] = NOT_A_GUARANTEE
+        return Estimate(
+            log_prob=mean, guarantee="none", engine="neural", log_lower=low, log_upper=high, seconds=seconds, info=info
+        )
+
+
+def _trivial(dnf: DNF) -> Estimate | None:
+    """No clause is false, an empty clause is true: neither has anything to pass messages along."""
+    if dnf.num_clauses == 0:
+        return exact_estimate(-math.inf, "neural")
+    return exact_estimate(0.0, "neural") if int(dnf.widths.min()) == 0 else None
+
+
+def _batches(formulas: Sequence[DNF]) -> list[list[int]]:
+    """Indices by rising size, cut where a batch would pass BATCH_NODES nodes."""
+    nodes = [2 * dnf.num_vars + dnf.num_clauses for dnf in formulas]
+    out: list[list[int]] = []
+    room = 0
+    for i in sorted(range(len(formulas)), key=nodes.__getitem__):
+        if not out or nodes[i] > room:
+            out.append([])
+            room = BATCH_NODES
+        out[-1].append(i)
+        room -= nodes[i]
+    return out
+
+
+def _read_config(directory: Path) -> dict[str, Any]:
+    file = directory / "config.json"
+    try:
+        table = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{file} cannot be read: {error}") from None
+    if not isinstance(table, dict):
+        raise CheckpointError(f"{file} does not describe a network")
+    return table
+
+
+def _check_digest(directory: Path, card: dict[str, Any]) -> None:
+    """The weights must be the bytes that the configuration was written for."""
+    file = directory / "model.safetensors"
+    try:
+        digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    except OSError as error:
+        raise CheckpointError(f"{file} cannot be read: {error}") from None
+    if card.get("sha256", digest) != digest:
+        raise CheckpointError(f"{file} is truncated or was changed: its digest is not the one in config.json")

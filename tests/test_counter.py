@@ -1,0 +1,215 @@
+"""NeuralCounter and the neural engine: agreement with the network, batching, memory, files that are not weights."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from sharpdnf import DNF, generate  # noqa: E402
+from sharpdnf.engines.registry import find  # noqa: E402
+from sharpdnf.errors import CheckpointError, LimitError  # noqa: E402
+from sharpdnf.estimate import Limit  # noqa: E402
+from sharpdnf.learn import blocks  # noqa: E402
+from sharpdnf.learn.counter import NeuralCounter, shipped  # noqa: E402
+from sharpdnf.learn.graph import Graph  # noqa: E402
+from sharpdnf.learn.model import Network, NetworkConfig  # noqa: E402
+from sharpdnf.learn.residuals import Residuals  # noqa: E402
+from sharpdnf.learn.rows import Row  # noqa: E402
+
+
+def formula(n: int = 60, w: int = 3, seed: int = 0) -> DNF:
+    return generate.paper(generate.PaperSpec(n, (3 * n) // 4, w), np.random.default_rng(seed))
+
+
+def held_out(count: int = 4000, spread: float = 0.1) -> list[Row]:
+    """Rows whose log residuals are normal with the given spread, over values and sizes."""
+    rng = np.random.default_rng(0)
+    rows = []
+    for i in range(count):
+        log_prediction, n = -float(rng.exponential(2.0)), (50, 500, 2500, 10_000)[i % 4]
+        log_label = log_prediction + spread * float(rng.normal())
+        rows.append(
+            Row("paper", "structure", i, 0, n, n, 3, "plain", 0.005, log_label, log_prediction, 0.05, 0.0, 0.0, 0.0)
+        )
+    return rows
+
+
+@pytest.fixture(scope="module")
+def counter() -> NeuralCounter:
+    torch.manual_seed(0)
+    return NeuralCounter(Network(NetworkConfig(k=16, iterations=4)), Residuals.fit(held_out()), card={"seed": 1})
+
+
+def test_predict_is_the_network_as_it_is(counter: NeuralCounter) -> None:
+    dnf = formula()
+    with torch.inference_mode():
+        mean, std = counter.network(Graph.of([dnf]))
+    estimate = counter.predict(dnf)
+    assert estimate.log_prob == pytest.approx(float(mean), abs=1e-6)
+    assert estimate.info["sigma"] == pytest.approx(float(std), abs=1e-6)
+    assert estimate.guarantee == "none" and "not a guarantee" in estimate.info["interval"]
+    assert estimate.log_lower < estimate.log_prob < estimate.log_upper <= 0.0
+    assert estimate.seconds > 0
+
+
+@pytest.mark.parametrize("block", [7, 64, 10**6])
+def test_blocks_change_nothing(counter: NeuralCounter, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    dnfs = [formula(40, 5, seed) for seed in range(3)]
+    with torch.inference_mode():
+        expected = counter.network.trace(Graph.of(dnfs)).numpy()
+        monkeypatch.setattr(blocks, "BLOCK", block)
+        found = np.stack([mean.numpy() for mean, _ in blocks.run_in_blocks(counter.network, Graph.of(dnfs))])
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_batches_keep_order_and_values(counter: NeuralCounter, monkeypatch: pytest.MonkeyPatch) -> None:
+    dnfs = [formula(n, 3, seed) for seed, n in enumerate((80, 20, 300, 20, 150))]
+    dnfs.insert(2, DNF.from_clauses([], num_vars=3))
+    alone = [counter.predict(dnf).log_prob for dnf in dnfs]
+    for nodes in (1, 500, 10**6):
+        monkeypatch.setattr("sharpdnf.learn.counter.BATCH_NODES", nodes)
+        together = [estimate.log_prob for estimate in counter.predict_many(iter(dnfs))]
+        np.testing.assert_allclose(together, alone, atol=1e-5)
+    assert counter.predict_many([]) == []
+
+
+def test_trace_ends_in_the_prediction(counter: NeuralCounter) -> None:
+    dnf = formula()
+    steps = counter.trace(dnf)
+    assert len(steps) == 4
+    assert steps[-1].log_prob == counter.predict(dnf).log_prob
+    assert len({step.log_prob for step in steps}) == 4
+
+
+def test_gradient_matches_finite_differences(counter: NeuralCounter) -> None:
+    dnf = formula(12)
+    slope = counter.gradient(dnf)
+    assert slope.shape == (12,)
+    double = NeuralCounter(Network(counter.network.config).double())
+    double.network.load_state_dict(counter.network.state_dict())
+    step = 1e-3
+    for v in range(12):
+        up, down = (np.array(dnf.prob) for _ in range(2))
+        up[v], down[v] = up[v] + step, down[v] - step
+        ends = [double.predict(dnf.with_prob(np.clip(p, 0, 1))).prob for p in (up, down)]
+        assert slope[v] == pytest.approx((ends[0] - ends[1]) / (2 * step), rel=0.02, abs=1e-5)
+
+
+def test_trivial_formulas_need_no_network(counter: NeuralCounter) -> None:
+    assert counter.predict(DNF.from_clauses([])).prob == 0.0
+    assert counter.predict(DNF.from_clauses([[], [1]])).prob == 1.0
+    assert not counter.gradient(DNF.from_clauses([[], [1]])).any()
+    assert [e.prob for e in counter.trace(DNF.from_clauses([], num_vars=2))] == [0.0] * 4
+    assert 0.0 <= counter.predict(DNF.from_clauses([[1]], prob=[0.0])).prob <= 1.0
+
+
+def test_a_formula_beyond_the_memory_limit_is_refused_with_the_figure(counter: NeuralCounter) -> None:
+    small = NeuralCounter(counter.network, memory=1 << 20)
+    for call in (small.predict, small.trace, small.gradient, lambda dnf: small.predict_many([dnf])):
+        with pytest.raises(LimitError, match=r"needs 0\.3 GB, the memory limit is 0\.0 GB"):
+            call(formula())
+
+
+def test_a_million_variables_fit_eight_gigabytes() -> None:
+    class Shape:
+        num_vars, num_clauses, num_literals = 10**6, 750_000, 2_250_000
+
+    assert blocks.memory_needed(Shape(), 128) < 8 << 30  # type: ignore[arg-type]
+
+
+def test_round_trip(counter: NeuralCounter, tmp_path: Path) -> None:
+    counter.save_pretrained(tmp_path / "net")
+    back = NeuralCounter.from_pretrained(tmp_path / "net")
+    assert sorted(p.name for p in (tmp_path / "net").iterdir()) == ["config.json", "model.safetensors"]
+    assert back.card == {"seed": 1}
+    first, again = counter.predict(formula()), back.predict(formula())
+    assert (first.log_prob, first.log_lower, first.log_upper) == (again.log_prob, again.log_lower, again.log_upper)
+
+
+@pytest.mark.parametrize(
+    "damage", ["truncated", "tampered", "shape", "config", "list", "residuals", "missing", "pickle"]
+)
+def test_damaged_files_are_clear_errors(counter: NeuralCounter, tmp_path: Path, damage: str) -> None:
+    counter.save_pretrained(tmp_path)
+    weights, config = tmp_path / "model.safetensors", tmp_path / "config.json"
+    table = json.loads(config.read_text())
+    if damage == "truncated":
+        weights.write_bytes(weights.read_bytes()[:-100])
+    elif damage == "tampered":
+        data = bytearray(weights.read_bytes())
+        data[-5] ^= 1
+        weights.write_bytes(data)
+    elif damage == "shape":
+        config.write_text(json.dumps(table | {"network": {"k": 32, "iterations": 4}}))
+    elif damage == "config":
+        config.write_text("{")
+    elif damage == "list":
+        config.write_text("[1]")
+    elif damage == "residuals":
+        config.write_text(json.dumps(table | {"residuals": {"levels": [1]}}))
+    elif damage == "missing":
+        weights.unlink()
+    else:
+        table.pop("sha256")
+        config.write_text(json.dumps(table))
+        torch.save({"x": torch.zeros(1)}, weights)
+    with pytest.raises(CheckpointError, match=str(tmp_path) if damage != "residuals" else "residuals"):
+        NeuralCounter.from_pretrained(tmp_path)
+
+
+def test_unknown_network_names_what_is_shipped() -> None:
+    with pytest.raises(CheckpointError, match="no network 'nosuch'"):
+        NeuralCounter.from_pretrained("nosuch")
+
+
+def test_residual_intervals_cover_as_often_as_they_say() -> None:
+    residuals = Residuals.fit(held_out())
+    fresh = held_out(6000)[4000:]
+    for delta in (0.05, 0.2):
+        inside = 0
+        for row in fresh:
+            low, high = residuals.interval(row.log_prediction, row.n, delta)
+            assert low <= row.log_prediction <= high
+            inside += low <= min(row.log_label, 0.0) <= high
+        assert inside / len(fresh) > 1 - delta - 0.03
+    wide, narrow = (residuals.interval(-1.5, 500, delta) for delta in (0.01, 0.2))
+    assert wide[0] < narrow[0] < narrow[1] < wide[1]
+    assert Residuals.from_json(json.loads(json.dumps(residuals.to_json()))).interval(-1.5, 500, 0.2) == narrow
+    assert Residuals.fit(held_out(10)).interval(-1.5, 500, 0.05) == (-math.inf, 0.0)
+
+
+def run_engine(dnf: DNF, *, deadline: float = math.inf, **options: object) -> object:
+    return find("neural").run(
+        dnf, guarantee="none", epsilon=0.1, delta=0.05, rng=np.random.default_rng(0), limit=Limit(deadline), **options
+    )
+
+
+def test_engine_clips_to_certified_bounds(counter: NeuralCounter, tmp_path: Path) -> None:
+    counter.save_pretrained(tmp_path)
+    narrow = DNF.from_clauses([[1, 2, 3]], prob=[0.01, 0.01, 0.01])
+    estimate = run_engine(narrow, weights=str(tmp_path))
+    assert estimate.prob == pytest.approx(1e-6, rel=1e-6)
+    assert estimate.info["clipped to certified bounds"]
+    assert estimate.certified_lower <= estimate.lower <= estimate.prob <= estimate.upper <= estimate.certified_upper
+    assert estimate.guarantee == "none" and estimate.info["weights"] == str(tmp_path)
+
+
+def test_engine_stops_at_the_deadline_with_its_bounds(counter: NeuralCounter, tmp_path: Path) -> None:
+    counter.save_pretrained(tmp_path)
+    estimate = run_engine(formula(500), deadline=0.0, weights=str(tmp_path))
+    assert not estimate.met and estimate.certified_lower <= estimate.prob <= estimate.certified_upper
+    with pytest.raises(LimitError):
+        run_engine(formula(500), weights=str(tmp_path), memory_gb=0.01)
+
+
+@pytest.mark.parametrize("name", sorted(shipped()) or [pytest.param("none", marks=pytest.mark.skip("none shipped"))])
+def test_shipped_networks_load_and_count(name: str) -> None:
+    counter = NeuralCounter.from_pretrained(name)
+    dnf = DNF.from_clauses([[1, 2], [-1, 3]], prob=[0.5, 0.4, 0.7])
+    assert counter.predict(dnf).prob == pytest.approx(0.55, abs=0.3)
