@@ -1,163 +1,19 @@
-// Text -> the arrays of a DNF, in one pass over chunks of any size, and clauses -> text.
+// Text -> the arrays of a DNF, in one pass over chunks of any size.
 // The text is never held: a chunk is read, its clauses are normalised in place and it is forgotten.
 #pragma once
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <map>
-#include <memory>
-#include <new>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "text.hpp"
+#include "weights.hpp"
+
 enum class Dialect { automatic, sharpdnf, mcc, pysdd };
-
-// What is wrong, thrown out of the parser; Parser::line says where.
-struct ParseFailure {
-    std::string message;
-};
-
-struct Token {
-    const char *first, *last;
-    bool is(const char *word) const {
-        const auto length = static_cast<size_t>(last - first);
-        return std::strlen(word) == length && std::memcmp(first, word, length) == 0;
-    }
-    // For messages: short, and readable whatever the bytes are.
-    std::string quoted() const {
-        std::string out = "'";
-        for (const char *p = first; p < last && p < first + 40; ++p) {
-            const auto byte = static_cast<unsigned char>(*p);
-            if (byte >= 32 && byte < 127) {
-                out += *p;
-            } else {
-                const char *hex = "0123456789abcdef";
-                out += std::string("\\x") + hex[byte >> 4] + hex[byte & 15];
-            }
-        }
-        return out + (last - first > 40 ? "...'" : "'");
-    }
-};
-
-// digits[.digits][e[+-]digits], nothing else: no sign, no hexadecimal, no inf or nan. NaN if it is not that, or if
-// a double cannot hold it (a weight that silently became 0 or infinite would be a wrong count).
-inline double parse_decimal(const char *p, const char *end) {
-    const char *first = p;
-    int64_t digits = 0;
-    for (; p < end && *p >= '0' && *p <= '9'; ++p) ++digits;
-    if (p < end && *p == '.')
-        for (++p; p < end && *p >= '0' && *p <= '9'; ++p) ++digits;
-    if (digits == 0) return NAN;
-    if (p < end && (*p == 'e' || *p == 'E')) {
-        ++p;
-        if (p < end && (*p == '+' || *p == '-')) ++p;
-        if (p == end) return NAN;
-        for (; p < end; ++p)
-            if (*p < '0' || *p > '9') return NAN;
-    }
-    if (p != end) return NAN;
-    double value = 0.0;
-#if defined(__cpp_lib_to_chars)
-    const auto result = std::from_chars(first, end, value);
-    return result.ec == std::errc() && result.ptr == end ? value : NAN;
-#else
-    const std::string text(first, end);
-    value = std::strtod(text.c_str(), nullptr);
-    const bool nonzero = text.find_first_of("123456789") < std::min(text.find_first_of("eE"), text.size());
-    return std::isinf(value) || (value == 0.0 && nonzero) ? NAN : value;
-#endif
-}
-
-// A decimal or a fraction of two decimals; NaN if it is neither.
-inline double parse_number(const Token &token) {
-    const auto *slash = static_cast<const char *>(std::memchr(token.first, '/', token.last - token.first));
-    if (slash == nullptr) return parse_decimal(token.first, token.last);
-    const double a = parse_decimal(token.first, slash), b = parse_decimal(slash + 1, token.last);
-    const double quotient = a / b;
-    return !(b > 0.0) || std::isinf(quotient) || (quotient == 0.0 && a != 0.0) ? NAN : quotient;
-}
-
-// Digits with an optional minus; false if it is not that or does not fit.
-inline bool parse_integer(const Token &token, int64_t &out) {
-    const auto result = std::from_chars(token.first, token.last, out);
-    return result.ec == std::errc() && result.ptr == token.last;
-}
-
-// Reads the 1 to 7 digits at p, of which 8 bytes must be there, without a branch per digit; returns how many there
-// are, 0 if none or more than 7.
-inline int leading_number(const char *p, uint64_t &value) {
-#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ && defined(__GNUC__)
-    uint64_t bytes;
-    std::memcpy(&bytes, p, sizeof bytes);
-    bytes ^= 0x3030303030303030ull;  // digits become 0..9
-    const uint64_t other = (bytes | (bytes + 0x7676767676767676ull)) & 0x8080808080808080ull;
-    if (other == 0) return 0;
-    const int digits = __builtin_ctzll(other) >> 3;
-    if (digits == 0) return 0;
-    bytes <<= 64 - 8 * digits;  // leading zeros, most significant digit in the lowest byte
-    bytes = (bytes * 10 + (bytes >> 8)) & 0x00ff00ff00ff00ffull;
-    bytes = (bytes * 100 + (bytes >> 16)) & 0x0000ffff0000ffffull;
-    value = (bytes * 10000 + (bytes >> 32)) & 0xffffffffull;
-    return digits;
-#else
-    (void)p, (void)value;
-    return 0;
-#endif
-}
-
-// One double per variable, "not declared" until set. Pages that nobody writes cost nothing, so a header may
-// announce many variables before the text has shown that it is large enough to mean it.
-class SparseDoubles {
-  public:
-    void allocate(int64_t size) {
-        if (data_ || size == 0) return;
-        data_.reset(static_cast<uint64_t *>(std::calloc(static_cast<size_t>(size), sizeof(uint64_t))));
-        if (!data_) throw std::bad_alloc();
-    }
-    explicit operator bool() const { return data_ != nullptr; }
-    double get(int64_t i) const {
-        if (!data_) return NAN;
-        const uint64_t bits = data_[i] ^ kUndeclared;
-        double value;
-        std::memcpy(&value, &bits, sizeof value);
-        return value;
-    }
-    void set(int64_t i, double value) {
-        uint64_t bits;
-        std::memcpy(&bits, &value, sizeof bits);
-        data_[i] = bits ^ kUndeclared;
-    }
-    // The finished probabilities replace the encoded ones, so no second array is needed.
-    void settle(int64_t i, double value) { std::memcpy(&data_[i], &value, sizeof value); }
-    uint64_t *release() { return data_.release(); }
-    void clear() { data_.reset(); }
-
-  private:
-    static constexpr uint64_t kUndeclared = 0x7ff8000000000001ull;  // a NaN that no text can produce
-    struct Free {
-        void operator()(uint64_t *p) const { std::free(p); }
-    };
-    std::unique_ptr<uint64_t[], Free> data_;
-};
-
-// log of a product of weight sums. Powers of two are kept apart, so 2^n gives n log 2 to the last bit.
-struct ScaleProduct {
-    double mantissa = 1.0;  // in [1, 2)
-    int64_t exponent = 0;
-    void multiply(double factor) {
-        int e = 0;
-        mantissa = 2.0 * std::frexp(mantissa * (2.0 * std::frexp(factor, &e)), &shift);
-        exponent += e - 1 + shift - 1;
-    }
-    double log() const { return static_cast<double>(exponent) * 0.69314718055994530942 + std::log(mantissa); }
-
-  private:
-    int shift = 0;
-};
 
 class Parser {
   public:
@@ -368,7 +224,11 @@ class Parser {
         } else {
             text_.append(p, newline != nullptr ? newline : end);
             if (newline == nullptr) {
-                if (text_.size() > kMaxLine) shorten_comment();
+                if (text_.size() > kMaxLine && long_comment(text_.data(), text_.data() + text_.size())) {
+                    text_.clear();
+                    text_.shrink_to_fit();
+                    mode_ = Mode::skip;
+                }
                 return end;
             }
             take_directive(text_.data(), text_.data() + text_.size());
@@ -379,17 +239,12 @@ class Parser {
         return newline + 1;
     }
 
-    // A comment may be as long as it likes; only PySDD's weights mean something at that length.
-    void shorten_comment() {
-        const bool weights = dialect_ == Dialect::pysdd && text_.compare(0, 10, "c weights ") == 0;
-        if (weights) return;
-        if (text_[0] != 'c') fail("expected a line of at most " + std::to_string(kMaxLine) + " bytes");
-        split(text_.data(), text_.data() + text_.size());
-        if (tokens_.size() >= 3 && tokens_[1].is("p") && (tokens_[2].is("weight") || tokens_[2].is("show")))
-            fail("expected a line of at most " + std::to_string(kMaxLine) + " bytes");
-        text_.clear();
-        text_.shrink_to_fit();
-        mode_ = Mode::skip;
+    // A comment may be as long as it likes, but only PySDD's weights mean something at that length.
+    bool long_comment(const char *p, const char *end) {
+        split(p, end);
+        const bool competition = tokens_.size() >= 3 && tokens_[1].is("p") && tokens_[2].is("weight");
+        if (*p != 'c' || competition) fail("expected a line of at most " + std::to_string(kMaxLine) + " bytes");
+        return !(dialect_ == Dialect::pysdd && tokens_.size() >= 2 && tokens_[1].is("weights"));
     }
 
     // The next word of the line, empty at its end.
@@ -411,6 +266,7 @@ class Parser {
     }
 
     void take_directive(const char *p, const char *end) {
+        if (static_cast<size_t>(end - p) > kMaxLine && long_comment(p, end)) return;
         if (*p == 'c') {
             if (end - p >= 4 && is_blank(p[1])) take_comment(p, end);
             return;
@@ -508,12 +364,15 @@ class Parser {
         const int64_t literal = take_variable(tokens_[3], true);
         const double w = take_weight(tokens_[4]);
         use_weights(Weights::competition, Dialect::mcc);
-        declare(literal > 0 ? prob : negative_weight_, literal > 0 ? literal : -literal, w, tokens_[3]);
-        // A weight above 1 needs its partner; the line is kept until that has come.
         const int64_t variable = literal > 0 ? literal : -literal;
-        lone_above_one_.erase(variable);
-        const bool lone = std::isnan((literal > 0 ? negative_weight_ : prob).get(variable - 1));
-        if (w > 1.0 && lone && lone_above_one_.size() < 1000) lone_above_one_[variable] = line;
+        declare(literal > 0 ? prob : negative_weight_, variable, w, tokens_[3]);
+        const double positive = prob.get(variable - 1), negative = negative_weight_.get(variable - 1);
+        lone_.erase(variable);
+        if (!std::isnan(positive) && !std::isnan(negative)) {
+            check_pair(variable, positive, negative);
+        } else if ((w > 1.0 || w < 0x1p-50) && lone_.size() < 1000) {
+            lone_[variable] = line;  // 1 - w will not do, so the partner must still come: remember where to point
+        }
     }
 
     void take_pysdd_weights(const char *p, const char *end) {
@@ -531,6 +390,7 @@ class Parser {
                 fail("expected two weights for each of the " + std::to_string(num_vars) + " variables, not " +
                      std::to_string(i) + " numbers");
             declare(i % 2 ? negative_weight_ : prob, i / 2 + 1, take_weight(token), token);
+            if (i % 2) check_pair(i / 2 + 1, prob.get(i / 2), negative_weight_.get(i / 2));
         }
         const Token rest = next_token(p, end);
         if (rest.first != rest.last)
@@ -596,25 +456,15 @@ class Parser {
         if (no_positive && no_negative) positive = negative = 1.0;
         else if (no_positive) positive = 1.0 - negative;
         else if (no_negative) negative = 1.0 - positive;
-        if (positive < 0.0 || negative < 0.0) {
-            const auto lone = lone_above_one_.find(v + 1);
-            if (lone != lone_above_one_.end()) line = lone->second;
-            fail_weights(v, "one weight is above 1 and 1 - w would be negative: expected both weights");
+        if (no_positive != no_negative) {
+            const auto lone = lone_.find(v + 1);
+            if (lone != lone_.end()) line = lone->second;
         }
-        double sum = positive + negative;
-        if (std::abs(sum - 1.0) <= 0x1p-52) sum = 1.0;  // 0.1 and 0.9 are meant to add up to 1
-        if (!(sum > 0.0) || std::isinf(sum)) fail_weights(v, "expected weights with a positive sum that a double can hold");
-        const double p = positive / sum;
-        const double wanted = negative / sum, got = 1.0 - p;
-        if ((p == 0.0 && positive > 0.0) || (got == 0.0 && negative > 0.0))
-            fail_weights(v, "one weight vanishes beside the other in double precision");
-        if (std::abs(got - wanted) > 1e-6 * wanted) ++rounded_vars;
+        const double sum = check_pair(v + 1, positive, negative);
+        const double p = positive / sum, wanted = negative / sum;
+        if (std::abs(1.0 - p - wanted) > 1e-6 * wanted) ++rounded_vars;
         scale.multiply(sum);
         prob.settle(v, p);
-    }
-
-    [[noreturn]] static void fail_weights(int64_t v, const char *what) {
-        fail("variable " + std::to_string(v + 1) + ": " + what);
     }
 
     Dialect dialect_;
@@ -629,28 +479,8 @@ class Parser {
     int64_t clause_line_ = 0;
     int32_t last_variable_ = -1;
     SparseDoubles negative_weight_;
-    std::map<int64_t, int64_t> lone_above_one_;
+    std::map<int64_t, int64_t> lone_;  // variable -> line of its only weight so far, if 1 - w will not do
     std::vector<Token> tokens_;
     std::string text_, early_weights_;
     int64_t early_line_ = 0;
 };
-
-// Clauses [first, last) as lines of signed 1-based literals, each ending in 0; `negate` flips every literal, which
-// turns the DNF's clauses into those of the CNF of its negation.
-inline std::string format_clauses(const int64_t *indptr, const int32_t *literals, int64_t first, int64_t last,
-                                  bool negate) {
-    std::string out;
-    out.reserve(static_cast<size_t>(8 * (indptr[last] - indptr[first]) + 3 * (last - first)));
-    char number[16];
-    for (int64_t c = first; c < last; ++c) {
-        for (int64_t i = indptr[c]; i < indptr[c + 1]; ++i) {
-            const int32_t variable = (literals[i] >> 1) + 1;
-            const bool negative = (literals[i] & 1) != (negate ? 1 : 0);
-            char *end = std::to_chars(number, number + sizeof number, negative ? -variable : variable).ptr;
-            *end++ = ' ';
-            out.append(number, end);
-        }
-        out += "0\n";
-    }
-    return out;
-}
