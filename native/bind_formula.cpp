@@ -32,6 +32,18 @@ static std::string check_formula(In<int64_t> indptr, In<int32_t> literals, In<do
 void bind_formula(nb::module_ &m) {
     m.def("check_formula", &check_formula, nb::arg("indptr"), nb::arg("literals"), nb::arg("prob"));
     m.def(
+        "clause_probs",
+        [](In<int64_t> indptr, In<int32_t> literals, In<double> prob) {
+            const Formula f = view(indptr, literals, prob);
+            std::vector<double> out(f.num_clauses);
+            {
+                nb::gil_scoped_release release;
+                clause_probs(f, out.data());
+            }
+            return to_numpy(std::move(out));
+        },
+        nb::arg("indptr"), nb::arg("literals"), nb::arg("prob"), "p(C) of every clause: the reference pass.");
+    m.def(
         "clause_log_probs",
         [](In<int64_t> indptr, In<int32_t> literals, In<double> prob) {
             const Formula f = view(indptr, literals, prob);

@@ -85,12 +85,14 @@ Grouping group_by_literal(const Formula &f, const std::vector<double> &prob, dou
 
 // Copies clause c with its selective literals first, so that a lane falls out of it early.
 void append_clause(const Formula &f, int64_t c, SamplePlan &plan) {
-    const auto *begin = f.literals + f.indptr[c], *end = f.literals + f.indptr[c + 1];
-    for (const auto *l = begin; l != end; ++l)
-        if (f.literal_prob(*l) < 0.3) plan.literals.push_back(*l);
-    for (const auto *l = begin; l != end; ++l)
-        if (!(f.literal_prob(*l) < 0.3)) plan.literals.push_back(*l);
-    plan.indptr.push_back(static_cast<int64_t>(plan.literals.size()));
+    const int64_t begin = plan.indptr.back(), end = begin + f.indptr[c + 1] - f.indptr[c];
+    int64_t front = begin, back = end - 1;
+    for (int64_t i = f.indptr[c]; i < f.indptr[c + 1]; ++i) {
+        const bool selective = f.literal_prob(f.literals[i]) < 0.3;
+        plan.literals[selective ? front : back] = f.literals[i];
+        front += selective, back -= !selective;
+    }
+    plan.indptr.push_back(end);
 }
 
 void make_guide(SamplePlan &plan) {
@@ -148,7 +150,7 @@ SamplePlan make_plan(const Formula &f, Estimator wanted) {
 
     const auto order = falling_order(log_prob, log_max);
     plan.indptr.reserve(m + 1);
-    plan.literals.reserve(f.size());
+    plan.literals.resize(f.size());
     plan.indptr.push_back(0);
     if (wanted == Estimator::direct) {
         for (int32_t c : order) append_clause(f, c, plan);
@@ -245,8 +247,7 @@ SHARPDNF_CLONES void run_block(const SamplePlan &plan, SampleScratch &scratch, u
             const int32_t literal = plan.literals[i];
             const Lanes word = word_of(literal).bits;
             ++operations;
-            if (literal & 1) among &= ~word;
-            else among &= word;
+            among &= word ^ -static_cast<uint64_t>(literal & 1);
             if (!any(among)) break;
         }
         return among;
