@@ -23,6 +23,12 @@ template <class T> Out<T> to_numpy(std::vector<T> &&values) {
     return Out<T>(owned->data(), {owned->size()}, owner);
 }
 
+// True when Ctrl-C (or another signal whose handler raises) came: the caller then throws python_error.
+inline bool signal_pending() {
+    nb::gil_scoped_acquire gil;
+    return PyErr_CheckSignals() != 0;
+}
+
 // A DNF's arrays as the kernels see them. DNF objects are valid by construction, so only the cheap facts are
 // checked here; `check_formula` is the full check that construction runs.
 inline Formula view(const In<int64_t> &indptr, const In<int32_t> &literals, const In<double> &prob) {

@@ -5,12 +5,6 @@
 #include "arrays.hpp"
 #include "sample.hpp"
 
-// True when Ctrl-C (or another signal whose handler raises) came: the caller then throws python_error.
-bool signal_pending() {
-    nb::gil_scoped_acquire gil;
-    return PyErr_CheckSignals() != 0;
-}
-
 void bind_sample(nb::module_ &m) {
     m.def("gbas_successes", &gbas_successes, nb::arg("epsilon"), nb::arg("delta"));
     m.def(

@@ -1,0 +1,43 @@
+"""The paper's sampler: self-adjusting coverage (Karp, Luby, Madras, J. Algorithms 1989), to the letter."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from sharpdnf import _native
+from sharpdnf.dnf import DNF
+from sharpdnf.engines.registry import engine
+from sharpdnf.estimate import Estimate, Limit
+
+
+def trials_needed(num_clauses: int, epsilon: float, delta: float) -> int:
+    """tau = 8 (1 + epsilon) m ln(2 / delta) / epsilon^2."""
+    return math.ceil(8.0 * (1.0 + epsilon) * num_clauses * math.log(2.0 / delta) / epsilon**2)
+
+
+@engine("klm", guarantees=("relative", "additive"), summary="the paper's Karp-Luby-Madras coverage sampler, to the letter")
+def klm(dnf: DNF, *, guarantee: str, epsilon: float, delta: float, rng: np.random.Generator, limit: Limit) -> Estimate:
+    """Returns tau S / (m N), clipped to 1."""
+    tau = trials_needed(dnf.num_clauses, epsilon, delta)
+    trials, accepted, log_sum, complete = _native.klm(
+        *dnf.arrays, trials=tau, seed=int(rng.integers(2**63)), seconds=limit.seconds_left
+    )
+    upper = min(0.0, log_sum)
+    log_prob = upper
+    if accepted:
+        log_prob = min(0.0, math.log(trials) + log_sum - math.log(dnf.num_clauses) - math.log(accepted))
+    promised = {"log_lower": log_prob - math.log1p(epsilon), "log_upper": min(upper, log_prob - math.log1p(-epsilon))}
+    return Estimate(
+        log_prob=log_prob,
+        guarantee="relative" if complete else "none",
+        engine="klm",
+        epsilon=epsilon,
+        delta=delta,
+        log_certified_upper=upper,
+        samples=trials,
+        met=complete,
+        info={"trials": trials, "accepted": accepted, "log_sum": log_sum},
+        **(promised if complete else {"log_upper": upper}),
+    )
