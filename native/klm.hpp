@@ -33,33 +33,52 @@ inline KlmResult klm(const Formula &f, int64_t trials, uint64_t seed, Poll &poll
     }
 
     Random random(seed);
-    std::vector<uint32_t> state(f.num_vars, 0);  // 2 * epoch + value; an older epoch means not drawn yet
-    uint32_t epoch = 0;
-    const auto value = [&](int32_t v) -> uint32_t {
-        if ((state[v] >> 1) != epoch) state[v] = 2 * epoch + (random.uniform() < f.prob[v]);
-        return state[v] & 1;
+    struct Variable {
+        double prob;
+        uint64_t state;  // 2 * epoch + value; an older epoch means not drawn yet
     };
+    std::vector<Variable> variables(f.num_vars);
+    for (int64_t v = 0; v < f.num_vars; ++v) variables[v] = {f.prob[v], 0};
+    uint64_t epoch = 0;
     const auto draw_assignment = [&] {
-        if (++epoch == 0x7fffffff) {
-            std::fill(state.begin(), state.end(), 0u);
-            epoch = 1;
-        }
+        ++epoch;
         const double u = random.uniform();
         int64_t c = guide[static_cast<int64_t>(u * static_cast<double>(m))];
         while (c + 1 < m && cumulative[c] <= u * sum) ++c;
         for (int64_t i = f.indptr[c]; i < f.indptr[c + 1]; ++i)
-            state[f.literals[i] >> 1] = 2 * epoch + !(f.literals[i] & 1);
+            variables[f.literals[i] >> 1].state = 2 * epoch + !(f.literals[i] & 1);
     };
+    // Whether a variable is drawn already is a coin toss to the branch predictor: a value is drawn either way and
+    // kept only where there is none.
+    const auto value = [&](int32_t v) -> uint64_t {
+        Variable &x = variables[v];
+        const uint64_t fresh = 2 * epoch + (random.uniform() < x.prob);
+        x.state = (x.state >> 1) == epoch ? x.state : fresh;
+        return x.state & 1;
+    };
+    // The clauses to check do not depend on the assignments: picked ahead, so that memory has time to answer.
+    constexpr int AHEAD = 64;
+    int64_t picks[AHEAD];
     bool current = false;
     while (out.trials < trials) {
-        if ((out.trials & 0xffff) == 0 && poll.look()) return out;
-        if (!current) draw_assignment(), current = true;
-        const auto k = static_cast<int64_t>(random.below(static_cast<uint64_t>(m)));
-        bool satisfied = true;
-        for (int64_t i = f.indptr[k]; satisfied && i < f.indptr[k + 1]; ++i)
-            satisfied = value(f.literals[i] >> 1) != static_cast<uint32_t>(f.literals[i] & 1);
-        ++out.trials;
-        if (satisfied) ++out.accepted, current = false;
+        if (out.trials % (512 * AHEAD) == 0 && poll.look()) return out;
+        const int batch = static_cast<int>(std::min<int64_t>(AHEAD, trials - out.trials));
+        for (int j = 0; j < batch; ++j) {
+            picks[j] = static_cast<int64_t>(random.below(static_cast<uint64_t>(m)));
+            __builtin_prefetch(&f.indptr[picks[j]]);
+        }
+        for (int j = 0; j < batch; ++j) __builtin_prefetch(&f.literals[f.indptr[picks[j]]]);
+        for (int j = 0; j < batch; ++j) {
+            if (j + 4 < batch && f.indptr[picks[j + 4]] < f.indptr[picks[j + 4] + 1])
+                __builtin_prefetch(&variables[f.literals[f.indptr[picks[j + 4]]] >> 1]);
+            if (!current) draw_assignment(), current = true;
+            bool satisfied = true;
+            for (int64_t i = f.indptr[picks[j]]; satisfied && i < f.indptr[picks[j] + 1]; ++i)
+                satisfied = value(f.literals[i] >> 1) != static_cast<uint64_t>(f.literals[i] & 1);
+            out.accepted += satisfied;
+            current = !satisfied;
+        }
+        out.trials += batch;
     }
     out.complete = true;
     return out;
