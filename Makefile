@@ -1,11 +1,66 @@
-# make demo and make test do all the set-up; `make native` builds the kernels in place for development.
+# `make demo` and `make test` do all the set-up: a virtual environment in .venv, the build and the install.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-SOURCES := pyproject.toml CMakeLists.txt $(shell find src native -type f -not -name '*.so' -not -path '*/__pycache__/*')
+SOURCES := pyproject.toml CMakeLists.txt $(shell find src native -type f -not -name '*.so' -not -path '*/__pycache__/*' 2>/dev/null)
+export OMP_NUM_THREADS ?= 1
+export MKL_NUM_THREADS ?= 1
 
-.PHONY: native
-native:  ## kernels into src/sharpdnf, for PYTHONPATH=src
+.PHONY: help demo test lint bench bench-neural bench-sql wheel sanitize native clean
+
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 16
+
+$(VENV)/tools: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q --upgrade "pip>=24"
+	$(BIN)/pip install -q "scikit-build-core>=0.10" "nanobind>=2.4" cmake ninja
+	@touch $@
+
+# torch is named on its own so that pip finds a CPU build where there is one.
+$(VENV)/dependencies: $(VENV)/tools
+	$(BIN)/pip install -q "torch>=2.6,<2.14"
+	$(BIN)/python -c 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb"))["project"]; o = p["optional-dependencies"]; print("\n".join(r for r in p["dependencies"] + sum(o.values(), []) if not r.startswith("sharpdnf")))' > $(VENV)/requirements.txt
+	$(BIN)/pip install -q -r $(VENV)/requirements.txt
+	@touch $@
+
+$(VENV)/installed: $(VENV)/dependencies $(SOURCES)
+	$(BIN)/pip install -q --no-build-isolation --no-deps --force-reinstall .
+	@touch $@
+
+demo: $(VENV)/installed  ## count the bundled examples, one with n=15,000
+	$(BIN)/python examples/demo.py
+
+test: $(VENV)/installed lint  ## the whole suite, types and style
+	$(BIN)/python -m pytest -n 2 tests
+
+lint: $(VENV)/dependencies
+	$(BIN)/ruff check src tests benchmarks examples
+	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/mypy
+
+bench: $(VENV)/installed  ## engines: errors beside times, against one pass over the literals
+	$(BIN)/python benchmarks/engines.py
+
+bench-neural: $(VENV)/installed  ## the network against the matrix-product peak
+	$(BIN)/pip install -q torch_geometric
+	$(BIN)/python benchmarks/neural.py
+
+bench-sql: $(VENV)/installed  ## probabilistic SQL against the rewritten SQL itself
+	$(BIN)/pip install -q tpchgen-cli
+	$(BIN)/python benchmarks/sql.py
+
+wheel: $(VENV)/tools  ## dist/sharpdnf-*.whl, tried in an empty environment
+	rm -rf dist build/wheel-check
+	$(BIN)/pip wheel -q --no-build-isolation --no-deps -w dist .
+	$(PYTHON) -m venv build/wheel-check
+	build/wheel-check/bin/pip install -q dist/sharpdnf-*.whl
+	cd build && wheel-check/bin/sharpdnf count ../examples/two_clauses.dnf
+
+native:  ## kernels into src/sharpdnf, for development with PYTHONPATH=src
 	cmake -S . -B build/dev -DCMAKE_BUILD_TYPE=Release -DPython_EXECUTABLE=$$(command -v $(PYTHON)) >/dev/null
 	cmake --build build/dev -j 2
 	cp build/dev/_native*.so src/sharpdnf/
+
+clean:
+	rm -rf $(VENV) build dist src/sharpdnf/_native*.so

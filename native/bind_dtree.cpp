@@ -34,9 +34,10 @@ void bind_dtree(nb::module_ &m) {
     m.def(
         "dtree",
         [](In<int64_t> indptr, In<int32_t> literals, In<double> prob, int64_t node_budget, double seconds,
-           int64_t memory, double relative_epsilon, double additive_epsilon) {
+           int64_t memory, double relative_epsilon, double additive_epsilon, int64_t work_budget) {
             const Formula f = view(indptr, literals, prob);
             DTreeOptions options = options_of(f, node_budget, seconds, memory);
+            options.work_budget = work_budget;
             options.relative_epsilon = relative_epsilon;
             options.additive_epsilon = additive_epsilon;
             DTreeResult out;
@@ -47,7 +48,7 @@ void bind_dtree(nb::module_ &m) {
             return nb::make_tuple(out.log_lower, out.log_upper, out.exact, out.nodes, out.stopped);
         },
         nb::arg("indptr"), nb::arg("literals"), nb::arg("prob"), nb::arg("node_budget"), nb::arg("seconds"),
-        nb::arg("memory"), nb::arg("relative_epsilon"), nb::arg("additive_epsilon"),
+        nb::arg("memory"), nb::arg("relative_epsilon"), nb::arg("additive_epsilon"), nb::arg("work_budget"),
         "(log lower, log upper, exact, expansions, why it stopped)");
     m.def(
         "dtree_compile",

@@ -21,6 +21,7 @@
 
 struct DTreeOptions {
     int64_t node_budget = std::numeric_limits<int64_t>::max();  // expansions
+    int64_t work_budget = std::numeric_limits<int64_t>::max();  // literals looked at
     double deadline_seconds = std::numeric_limits<double>::infinity();
     std::size_t memory = std::size_t{2} << 30;
     double relative_epsilon = 0.0;  // stop once upper - lower <= relative_epsilon (upper + lower)
@@ -209,6 +210,7 @@ class DTree {
 
     void check_limits() {
         if (++expansions_ >= options_.node_budget) stopped_ = "node budget";
+        if (bench_.work >= options_.work_budget) stopped_ = "work budget";
         if (stored_ + nodes_.capacity() * sizeof(Node) + memo_.size() * sizeof(Key) > options_.memory)
             stopped_ = "memory limit";
         if (bench_.work < next_poll_) return;

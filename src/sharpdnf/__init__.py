@@ -1,6 +1,75 @@
-"""Weighted #DNF counting: exact, guaranteed and learned."""
+"""Weighted #DNF counting: exact, guaranteed and learned.
 
-from sharpdnf.dnf import DNF, Batch
+>>> import sharpdnf
+>>> sharpdnf.count(sharpdnf.DNF.from_clauses([[1, 2], [-1, 3]])).prob
+0.5
+"""
 
-__all__ = ["DNF", "Batch"]
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sharpdnf.analysis import condition, conditional, count_weights, influence, marginals, most_probable_model
+    from sharpdnf.analysis import sample_models
+    from sharpdnf.dnf import DNF, Batch
+    from sharpdnf.engines.counting import count
+    from sharpdnf.engines.many import count_many
+    from sharpdnf.engines.registry import discover, engine
+    from sharpdnf.errors import ParseError, SharpDNFError
+    from sharpdnf.estimate import Estimate
+    from sharpdnf.formats import read, reads, write, writes
+    from sharpdnf.generate import generate
+    from sharpdnf.learn.counter import NeuralCounter
+    from sharpdnf.simplify import simplify
+    from sharpdnf.sql import ProbDB, connect
+
 __version__ = "0.1.0"
+
+# Public name -> the module that defines it. Imported at first use, so that a command line's --help needs no numpy.
+_HOME = {
+    "DNF": "dnf",
+    "Batch": "dnf",
+    "Estimate": "estimate",
+    "SharpDNFError": "errors",
+    "ParseError": "errors",
+    "read": "formats",
+    "reads": "formats",
+    "write": "formats",
+    "writes": "formats",
+    "generate": "generate",
+    "simplify": "simplify",
+    "count": "engines.counting",
+    "count_many": "engines.many",
+    "discover": "engines.registry",
+    "engine": "engines.registry",
+    "marginals": "analysis",
+    "influence": "analysis",
+    "sample_models": "analysis",
+    "condition": "analysis",
+    "conditional": "analysis",
+    "most_probable_model": "analysis",
+    "count_weights": "analysis",
+    "NeuralCounter": "learn.counter",
+    "connect": "sql",
+    "ProbDB": "sql",
+}
+__all__ = [  # noqa: RUF022 - in the order a newcomer meets them
+    "DNF", "Batch", "read", "reads", "write", "writes", "generate", "simplify",
+    "count", "count_many", "Estimate", "discover", "engine",
+    "marginals", "influence", "sample_models", "condition", "conditional", "most_probable_model", "count_weights",
+    "NeuralCounter", "connect", "ProbDB", "SharpDNFError", "ParseError",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'sharpdnf' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"sharpdnf.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME])

@@ -37,10 +37,11 @@ def dtree(
     rng: np.random.Generator,
     limit: Limit,
     nodes: int | None = None,
+    work: int | None = None,
 ) -> Estimate:
     """Stops when exact, when the bounds meet ``epsilon`` (relative or additive), or at the limit.
 
-    ``nodes`` limits the expansions. For ``guarantee="bounds"`` it works until the limit.
+    ``nodes`` limits the expansions, ``work`` the literals looked at. For ``guarantee="bounds"`` it works until the limit.
     """
     if nodes is not None and nodes < 0:
         raise ValueError(f"nodes must not be negative, not {nodes}")
@@ -51,6 +52,7 @@ def dtree(
         limit.memory,
         epsilon if guarantee == "relative" else 0.0,
         epsilon if guarantee == "additive" else 0.0,
+        MAX_NODES if work is None else max(work, 1),
     )
     info: dict[str, Any] = {"nodes": expanded, "stopped": stopped}
     if exact:

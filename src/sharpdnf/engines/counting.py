@@ -1,0 +1,133 @@
+"""The front door: trivial formulas, seeding, simplification, limits and timing, once for all engines."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from typing import Any
+
+import numpy as np
+
+from sharpdnf.dnf import DNF
+from sharpdnf.engines.auto import clip
+from sharpdnf.engines.bounds import certified_bounds
+from sharpdnf.engines.registry import Engine, check_guarantee, check_options, find, require_dnf
+from sharpdnf.estimate import Estimate, Limit, check_tolerance, exact_estimate
+from sharpdnf.simplify import Simplified, simplify, trivial_log_prob
+
+Seed = int | np.random.Generator | None
+LOG2 = math.log(2.0)
+
+
+def count(
+    dnf: DNF,
+    *,
+    guarantee: str | None = None,
+    epsilon: float = 0.1,
+    delta: float = 0.05,
+    rng: Seed = None,
+    timeout: float | None = None,
+    threads: int | None = None,
+    engine: str = "auto",
+    **options: Any,
+) -> Estimate:
+    """The probability that ``dnf`` is true, with the guarantee asked for.
+
+    ``guarantee`` is "exact", "relative" (within a factor 1 +- epsilon with probability 1 - delta), "additive",
+    "bounds" (a certain interval) or "none"; None means the engine's own, relative for ``auto``. At ``timeout``
+    seconds the best answer so far comes back with ``met=False`` and its certified bounds.
+    """
+    started = time.perf_counter()
+    found = find(engine)
+    check_options(found, options)
+    wanted = check_guarantee(found, guarantee)
+    check_tolerance(epsilon, delta)
+    limit = make_limit(timeout, threads)
+    generator, seed = make_rng(rng)
+    require_dnf(dnf)
+    asked = {"guarantee": wanted, "epsilon": epsilon, "delta": delta, "rng": generator, "limit": limit, **options}
+    log_prob = trivial_log_prob(dnf)
+    if log_prob is not None:
+        estimate = exact_estimate(log_prob, "trivial", info={"why": "no clause" if log_prob else "an empty clause"})
+    elif found.simplify:
+        estimate = _run_simplified(dnf, found, asked)
+    else:
+        estimate = found.run(dnf, **asked)
+    return _finish(dnf, estimate, seed, started)
+
+
+def make_limit(timeout: float | None, threads: int | None) -> Limit:
+    """``timeout`` seconds from now; ``threads`` None means all cores this process may use."""
+    if timeout is not None and not timeout >= 0.0:
+        raise ValueError(f"timeout must not be negative, not {timeout}")
+    if threads is not None and threads < 1:
+        raise ValueError(f"threads must be at least 1, not {threads}")
+    deadline = math.inf if timeout is None else time.monotonic() + timeout
+    return Limit(deadline=deadline, threads=threads or available_cores())
+
+
+def available_cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def make_rng(rng: Seed) -> tuple[np.random.Generator, int]:
+    """(generator, the seed that makes it). A Generator gives one seed, so every answer can be repeated from an int."""
+    if isinstance(rng, np.random.Generator):
+        seed = int(rng.integers(2**63))
+    elif rng is None:
+        seed = int.from_bytes(os.urandom(7), "little")
+    else:
+        seed = int(rng)
+        if seed < 0:
+            raise ValueError(f"a seed must not be negative, not {seed}")
+    return np.random.Generator(np.random.SFC64(seed)), seed
+
+
+def _run_simplified(dnf: DNF, found: Engine, asked: dict[str, Any]) -> Estimate:
+    simple = simplify(dnf)
+    notes = {"simplified": simple.notes} if simple.notes else {}
+    if simple.dnf.num_clauses == 0:
+        return exact_estimate(simple.combine(-math.inf), "simplify", info={**notes, "why": "simplification decides it"})
+    estimate = found.run(simple.dnf, **asked)
+    if not estimate.met:
+        estimate = clip(estimate, *certified_bounds(simple.dnf))
+    return put_together(estimate, simple).replace(info={**estimate.info, **notes})
+
+
+def put_together(estimate: Estimate, simple: Simplified) -> Estimate:
+    """The whole formula's estimate from that of what simplification left."""
+    if simple.log_factor == 0.0 and simple.log_miss == 0.0:
+        return estimate
+    names = ("log_prob", "log_lower", "log_upper", "log_certified_lower", "log_certified_upper")
+    return estimate.replace(**{name: simple.combine(getattr(estimate, name)) for name in names})
+
+
+def _finish(dnf: DNF, estimate: Estimate, seed: int, started: float) -> Estimate:
+    info = {**estimate.info, "normalised": list(dnf.notes)} if dnf.notes else estimate.info
+    return estimate.replace(
+        seed=seed,
+        log_wmc=estimate.log_prob + dnf.log_scale,
+        count=_model_count(dnf, estimate),
+        seconds=time.perf_counter() - started,
+        info=info,
+    )
+
+
+def _model_count(dnf: DNF, estimate: Estimate) -> int | float | None:
+    """2^n P: an exact integer where the engine is exact and every probability is 1/2, inf where a double is too small."""
+    if estimate.guarantee == "exact" and bool(np.all(dnf.prob == 0.5)):
+        if estimate.log_prob == -math.inf:
+            return 0
+        if estimate.log_prob == 0.0 and estimate.engine == "trivial":
+            return 1 << dnf.num_vars
+        return _exact_models(dnf)
+    log_count = estimate.log_prob + dnf.num_vars * LOG2
+    return math.exp(log_count) if log_count < 709.0 else math.inf
+
+
+def _exact_models(dnf: DNF) -> int | None:
+    from sharpdnf.engines.dtree import compile as compile_circuit
+
+    circuit = compile_circuit(dnf, Limit())
+    return None if circuit is None else circuit.count()
