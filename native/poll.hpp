@@ -16,6 +16,9 @@ class Poll {
                                                    std::chrono::duration<double>(seconds < 0 ? 0 : seconds));
     }
 
+    // For a helper thread: the same deadline, no signals, and it stops when its parent does.
+    explicit Poll(const Poll &parent, int) : has_deadline_(parent.has_deadline_), deadline_(parent.deadline_), last_(Clock::now()), parent_(&parent) {}
+
     // For the calling thread: looks at the clock, and asks for signals when 20 ms have passed.
     bool look() {
         const auto now = Clock::now();
@@ -27,12 +30,15 @@ class Poll {
         return stopped();
     }
     // For any thread.
-    bool stopped() const { return stopped_.load(std::memory_order_relaxed); }
+    bool stopped() const {
+        return stopped_.load(std::memory_order_relaxed) || (parent_ && parent_->stopped());
+    }
 
   private:
     bool has_deadline_;
     Clock::time_point deadline_{};
     std::function<bool()> interrupted_;
     Clock::time_point last_;
+    const Poll *parent_ = nullptr;
     std::atomic<bool> stopped_{false};
 };
