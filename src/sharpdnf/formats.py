@@ -22,7 +22,7 @@ import os
 import sys
 import zlib
 from collections.abc import Iterable, Iterator
-from fractions import Fraction
+from itertools import chain
 from typing import IO, Literal, get_args
 
 import numpy as np
@@ -62,9 +62,12 @@ def reads(text: str | bytes, dialect: str | None = None) -> DNF:
     return _parse((data[i : i + CHUNK] for i in range(0, len(data), CHUNK)), "<text>", dialect)
 
 
-def write(dnf: DNF, path: Path, dialect: str = "sharpdnf") -> None:
-    """Writes a file, gzipped if its name ends in ``.gz``. Probabilities read back bit for bit."""
-    lines = encode(dnf, dialect)  # refuses before the file is touched
+def write(dnf: DNF, path: Path, dialect: str = "sharpdnf", comment: str = "") -> None:
+    """Writes a file, gzipped if its name ends in ``.gz``; ``comment`` is complete ``c`` lines to put first.
+
+    Probabilities read back bit for bit.
+    """
+    lines = chain([comment.encode()], encode(dnf, dialect))  # refuses before the file is touched
     if os.fspath(path).endswith(".gz"):
         import gzip
 
@@ -204,6 +207,8 @@ def _sharpdnf_head(dnf: DNF) -> list[str]:
 
 def _pepin_head(dnf: DNF) -> list[str]:
     """Fractions of 16-bit numbers, only where they give the very same double."""
+    from fractions import Fraction
+
     lines = [f"p dnf {dnf.num_vars} {dnf.num_clauses}", *_name_lines(dnf)]
     if dnf.log_scale:
         lines.append(f"c log_scale {dnf.log_scale!r}")

@@ -1,0 +1,136 @@
+"""Estimate -> text: for people, as JSON, and as the lines of the model counting competition."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sharpdnf.dnf import DNF
+    from sharpdnf.estimate import Estimate
+
+LN10 = math.log(10)
+SMALLEST = math.log(1e-300)  # below, doubles lose digits and then everything
+
+
+def scientific(log_value: float, digits: int = 6) -> str:
+    """exp(log_value) to ``digits`` significant digits, whatever its size."""
+    if log_value == -math.inf:
+        return "0"
+    if SMALLEST < log_value < -SMALLEST:
+        return f"{math.exp(log_value):.{digits}g}"
+    exponent = math.floor(log_value / LN10)
+    mantissa = f"{math.exp(log_value - exponent * LN10):.{digits - 1}f}"
+    if mantissa.startswith("10"):
+        exponent, mantissa = exponent + 1, f"{1:.{digits - 1}f}"
+    return f"{mantissa}e{exponent:+03d}"
+
+
+def whole(value: int) -> str:
+    """An integer in full if a person can read it, else its leading digits."""
+    text = str(value)
+    return text if len(text) <= 40 else f"{text[0]}.{text[1:7]}...e+{len(text) - 1} ({len(text)} digits)"
+
+
+def duration(seconds: float) -> str:
+    for factor, unit in ((1.0, "s"), (1e3, "ms"), (1e6, "us")):
+        if seconds * factor >= 1.0 or unit == "us":
+            return f"{seconds * factor:.3g} {unit}"
+    raise AssertionError
+
+
+def guarantee(estimate: Estimate) -> str:
+    """What is promised, in words."""
+    promised = {
+        "exact": "exact",
+        "relative": f"within a factor of 1 ± {estimate.epsilon:g}" if estimate.epsilon else "relative",
+        "additive": f"within ± {estimate.epsilon:g}" if estimate.epsilon else "additive",
+        "bounds": "the interval holds surely",
+        "none": "none: an estimate without a promise",
+    }[estimate.guarantee]
+    if estimate.guarantee in ("relative", "additive") and estimate.delta is not None:
+        promised += f" with probability {100 * (1 - estimate.delta):.10g} %" if estimate.delta else ", surely"
+    return promised if estimate.met else f"NOT MET in the limit ({promised}); the certified interval holds surely"
+
+
+def interval(estimate: Estimate) -> str:
+    low, high = estimate.log_lower, estimate.log_upper
+    if not estimate.met:
+        low, high = estimate.log_certified_lower, estimate.log_certified_upper
+    return f"[{scientific(low)}, {scientific(high)}]"
+
+
+def unweighted(dnf: DNF) -> bool:
+    """Whether the answer is a number of models: every variable is as likely true as false."""
+    return bool((dnf.prob == 0.5).all())
+
+
+def weighted_count(dnf: DNF, estimate: Estimate) -> tuple[str, str] | None:
+    """(name, value) of the count that the formula asks for, if it is more than a probability."""
+    if unweighted(dnf):
+        if isinstance(estimate.count, int):
+            return "models", whole(estimate.count)
+        return "models", "about " + scientific(estimate.log_prob + dnf.num_vars * math.log(2))
+    if dnf.log_scale:
+        return "weighted count", scientific(estimate.log_wmc)
+    return None
+
+
+def block(name: str, dnf: DNF, estimate: Estimate) -> str:
+    """One formula and its answer, a fact a line."""
+    facts = [
+        ("probability", scientific(estimate.log_prob)),
+        ("interval", interval(estimate)),
+        ("guarantee", guarantee(estimate)),
+    ]
+    counted = weighted_count(dnf, estimate)
+    if counted is not None:
+        facts.insert(1, counted)
+    samples = f", {estimate.samples} samples, seed {estimate.seed}" if estimate.samples else ""
+    facts.append(("engine", f"{estimate.engine} in {duration(estimate.seconds)}{samples}"))
+    facts += [("note", note) for note in dnf.notes]
+    title = f"{name}: {dnf.num_vars} variables, {dnf.num_clauses} clauses, {dnf.num_literals} literals"
+    return "\n".join([title, *(f"  {key:<15}{value}" for key, value in facts)])
+
+
+def row_header(width: int) -> str:
+    return f"{'file':<{width}}  {'probability':<12}  {'interval':<27}  {'guarantee':<10}  {'engine':<11}  time"
+
+
+def row(name: str, estimate: Estimate, width: int) -> str:
+    """The same as one line of a table; ``width`` is that of the first column."""
+    kind = estimate.guarantee if estimate.met else "NOT MET"
+    return (
+        f"{name:<{width}}  {scientific(estimate.log_prob):<12}  {interval(estimate):<27}  {kind:<10}  "
+        f"{estimate.engine:<11}  {duration(estimate.seconds)}"
+    )
+
+
+def json_line(name: str, estimate: Estimate) -> str:
+    """The fields of Estimate, -inf as null, with the file first."""
+
+    def plain(value: Any) -> Any:
+        return value.item() if hasattr(value, "item") else str(value)  # numpy's scalars
+
+    return json.dumps({"file": name, **estimate.to_dict()}, default=plain, allow_nan=False)
+
+
+def competition_lines(dnf: DNF, estimate: Estimate) -> str:
+    """The output of the model counting competition; a pac line only where that guarantee holds."""
+    plain = unweighted(dnf)
+    log_value = estimate.log_prob + dnf.num_vars * math.log(2) if plain else estimate.log_wmc
+    log10 = "-inf" if log_value == -math.inf else f"{log_value / LN10:.15g}"
+    lines = [
+        f"s {'SATISFIABLE' if dnf.num_clauses else 'UNSATISFIABLE'}",
+        f"c s type {'mc' if plain else 'wmc'}",
+        f"c s log10-estimate {log10}",
+    ]
+    exact = estimate.met and estimate.guarantee == "exact"
+    if estimate.met and estimate.guarantee == "relative":
+        lines.append(f"c s pac guarantees epsilon: {estimate.epsilon:g} delta: {estimate.delta:g}")
+    if exact and plain and isinstance(estimate.count, int):
+        lines.append(f"c s exact arb int {estimate.count}")
+    else:
+        lines.append(f"c s {'exact' if exact else 'approx'} arb float {scientific(log_value, 16)}")
+    return "\n".join(lines)

@@ -1,0 +1,355 @@
+"""The command line: answers, exit codes, what goes where, interrupts, and what start-up may cost."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sharpdnf import DNF, formats, show
+from sharpdnf.cli import main, parse_options
+from sharpdnf.estimate import Estimate
+
+DATA = Path(__file__).parent / "data"
+TWO = str(DATA / "two_clauses.dnf")
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    def call(*words: object) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as stopped:
+            main([str(word) for word in words])
+        caught = capsys.readouterr()
+        code = stopped.value.code
+        return (code if isinstance(code, int) else 0), caught.out, caught.err
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def hard(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A formula that no exact engine finishes soon."""
+    import numpy as np
+
+    from sharpdnf.generate import generate
+
+    path = tmp_path_factory.mktemp("hard") / "hard.dnf"
+    formats.write(generate("uniform", np.random.default_rng(1), num_vars=400, num_clauses=3000, width=4), path)
+    return str(path)
+
+
+def program(*words: str, **rest: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "sharpdnf.cli", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, **rest)  # type: ignore[call-overload, no-any-return]
+
+
+def test_count_for_people(run: Run) -> None:
+    code, out, err = run("count", TWO)
+    assert (code, err) == (0, "")
+    assert re.search(r"probability +0\.375\n", out)
+    assert re.search(r"guarantee +(exact|within a factor)", out)
+    _, out, _ = run("count", DATA / "unweighted.dnf", "--guarantee", "exact")
+    assert re.search(r"models +5\n", out)
+    _, out, _ = run("count", DATA / "weights_mcc.dnf")
+    assert re.search(r"weighted count +5\.08\n", out)
+    _, out, _ = run("count", DATA / "repeats.dnf")
+    assert "repeated literals merged" in out
+
+
+@pytest.mark.parametrize("path", sorted(DATA.glob("*.dnf")), ids=lambda p: p.stem)
+def test_count_json_of_hand_counted_files(run: Run, path: Path) -> None:
+    text = path.read_text()
+    dialect = ["--dialect", "pysdd"] if "c dialect pysdd" in text else []
+    code, out, err = run("count", path, "--json", "--guarantee", "exact", "-s", 7, *dialect)
+    assert (code, err) == (0, "")
+    answer = json.loads(out)
+    expect = float(re.search(r"c expect (\S+)", text)[1])  # type: ignore[index]
+    assert answer["prob"] == pytest.approx(expect, rel=1e-9)
+    assert answer["file"] == str(path)
+    assert answer["seed"] == 7
+    assert answer["met"] is True
+    assert set(Estimate(log_prob=0.0, guarantee="exact", engine="x").to_dict()) <= set(answer)
+    if expect == 0:
+        assert answer["log_prob"] is None
+
+
+def test_one_object_a_line(run: Run) -> None:
+    code, out, _ = run("count", "--json", TWO, DATA / "tiny.dnf", TWO)
+    assert code == 0
+    assert [json.loads(line)["file"] for line in out.splitlines()] == [TWO, str(DATA / "tiny.dnf"), TWO]
+
+
+def test_competition_lines(run: Run, hard: str) -> None:
+    code, out, _ = run("count", "--mcc", "--guarantee", "exact", DATA / "count_mcc.dnf")
+    assert code == 0
+    assert out.splitlines() == [
+        "s SATISFIABLE",
+        "c s type mc",
+        f"c s log10-estimate {math.log10(5):.15g}",
+        "c s exact arb int 5",
+    ]
+    _, out, _ = run("count", "--mcc", "--guarantee", "exact", DATA / "weights_mcc.dnf")
+    assert "c s type wmc" in out
+    assert float(out.split()[-1]) == pytest.approx(5.08)
+    _, out, _ = run("count", "--mcc", DATA / "no_clause.dnf")
+    assert out.startswith("s UNSATISFIABLE")
+    assert "log10-estimate -inf" in out
+    _, out, _ = run("count", "--mcc", "--engine", "sampling", "-e", "0.2", "-d", "0.01", hard)
+    assert "c s pac guarantees epsilon: 0.2 delta: 0.01" in out
+    assert "c s approx arb float" in out
+    _, out, _ = run("count", "--mcc", "--engine", "bounds", hard)
+    assert "pac" not in out
+
+
+def test_several_files_and_a_bad_one(run: Run, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.dnf"
+    bad.write_text("p dnf 2 1\n3 0\n")
+    code, out, err = run("count", TWO, bad, DATA / "tiny.dnf")
+    assert code == 2
+    assert len(out.splitlines()) == 3  # a header and two answers
+    assert "1e-60" in out
+    assert err == f"sharpdnf: {bad}:2: variable 3 is beyond the 2 variables of the header\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["count"],
+        ["count", "missing.dnf"],
+        ["count", TWO, "-e", "7"],
+        ["count", TWO, "-e", "x"],
+        ["count", TWO, "-d", "0"],
+        ["count", TWO, "--engine", "dtre"],
+        ["count", TWO, "--engine", "bounds", "--guarantee", "exact"],
+        ["count", TWO, "--guarantee", "certain"],
+        ["count", TWO, "--json", "--mcc"],
+        ["count", TWO, "--engine", "dtree", "-o", "nosuch=1"],
+        ["count", TWO, "-o", "nonsense"],
+        ["count", TWO, "--dialect", "latex"],
+        ["count", TWO, "--threads", "0"],
+        ["count", TWO, "--timeout", "-1"],
+        ["count", str(DATA)],
+        ["count", str(DATA / "pysdd.dnf")],
+        ["convert", TWO, "--to", "latex"],
+        ["convert", TWO, "/nowhere/at/all.dnf"],
+        ["generate", "nosuch"],
+        ["generate", "paper", "-n", "10"],
+        ["generate", "paper", "-n", "10", "-m", "5", "-w", "11"],
+        ["generate", "paper", "-n", "10", "-m", "5", "-w", "3", "-o", "colour=red"],
+        ["marginals", "missing.dnf"],
+        ["simplify", "missing.dnf"],
+        ["nosuch"],
+        ["--nosuch"],
+    ],
+    ids=" ".join,
+)
+def test_bad_requests_exit_2_and_print_no_answer(run: Run, words: list[str]) -> None:
+    code, out, err = run(*words)
+    assert code == 2
+    assert out == ""
+    assert err
+    assert "Traceback" not in err
+
+
+def test_suggestions(run: Run) -> None:
+    assert "did you mean 'dtree'" in run("count", TWO, "--engine", "dtre")[2]
+
+
+def test_unmet_guarantee_exits_3_with_the_best_answer(run: Run, hard: str) -> None:
+    code, out, err = run("count", hard, "--guarantee", "exact", "--timeout", "0.05", "--json")
+    answer = json.loads(out)
+    assert (code, err) == (3, "")
+    assert answer["met"] is False
+    assert 0 <= answer["certified_lower"] <= answer["prob"] <= answer["certified_upper"] <= 1
+    code, out, _ = run("count", hard, "--guarantee", "exact", "--timeout", "0.05")
+    assert code == 3
+    assert "NOT MET" in out
+
+
+def test_same_seed_same_answer(run: Run, hard: str) -> None:
+    first, second, other = (
+        json.loads(run("count", hard, "--json", "-s", seed, "--engine", "sampling", "--threads", threads)[1])
+        for seed, threads in ((1, 1), (1, 2), (2, 1))
+    )
+    assert first["log_prob"] == second["log_prob"] != other["log_prob"]
+
+
+def test_convert(run: Run, tmp_path: Path) -> None:
+    code, out, _ = run("convert", TWO)
+    assert code == 0
+    assert formats.reads(out) == formats.read(TWO)
+    code, out, err = run("convert", TWO, tmp_path / "out.dnf.gz", "--to", "mcc")
+    assert (code, out, err) == (0, "", "")
+    assert formats.read(tmp_path / "out.dnf.gz").clauses() == formats.read(TWO).clauses()
+    _, out, _ = run("convert", DATA / "pysdd.dnf", "--from", "pysdd", "--to", "cnf-negation")
+    assert "p cnf 3 2" in out
+
+
+def test_generate(run: Run, tmp_path: Path) -> None:
+    words = ("generate", "paper", "-n", 30, "-m", 20, "-w", "3-5", "-o", "privileged=false")
+    code, out, err = run(*words, "-s", 3)
+    assert (code, err) == (0, "")
+    dnf = formats.reads(out)
+    assert (dnf.num_vars, dnf.num_clauses) == (30, 20)
+    assert run(*words, "-s", 3)[1] == out
+    seed = re.search(r"seed=(\d+)", run(*words)[1])
+    assert seed is not None
+    code, out, _ = run("generate", "reliability", tmp_path / "grid.dnf", "-o", "rows=3", "-o", "cols=3")
+    assert (code, out) == (0, "")
+    assert formats.read(tmp_path / "grid.dnf").num_vars == 12
+
+
+def test_simplify(run: Run) -> None:
+    code, out, err = run("simplify", DATA / "certain.dnf")
+    assert code == 0
+    assert "2 clauses -> 0 clauses" in err
+    formats.reads(out)
+
+
+def test_engines(run: Run) -> None:
+    code, out, _ = run("engines", "--json")
+    assert code == 0
+    assert {"sampling", "dtree", "bounds"} <= {json.loads(line)["engine"] for line in out.splitlines()}
+    assert "guarantee: exact" in run("engines")[1]
+
+
+def test_marginals(run: Run) -> None:
+    code, out, _ = run("marginals", TWO, "--json", "-s", 1)
+    assert code == 0
+    answers = [json.loads(line) for line in out.splitlines()]
+    assert [a["variable"] for a in answers] == ["1", "2", "3"]
+    assert answers[0]["prob"] == pytest.approx(2 / 3, rel=0.1)  # 1/4 of the 3/8
+    assert "given the formula" in run("marginals", DATA / "named.dnf")[1]
+
+
+def test_version_and_help(run: Run) -> None:
+    import sharpdnf
+
+    assert run("--version")[1] == f"sharpdnf {sharpdnf.__version__}\n"
+    code, out, _ = run("--help")
+    assert code == 0
+    for command in ("count", "generate", "convert", "simplify", "engines", "marginals"):
+        assert command in out
+
+
+def test_options_of_engines() -> None:
+    assert parse_options(["a=1", "b-c=0.5", "d=True", "e=x=y", "f=none"]) == {
+        "a": 1,
+        "b_c": 0.5,
+        "d": True,
+        "e": "x=y",
+        "f": None,
+    }
+
+
+def test_standard_input_and_output() -> None:
+    made = program("generate", "uniform", "-n", "50", "-m", "40", "-w", "3", "-s", "1")
+    done = program("count", "-", "--json", input=made.stdout)
+    assert done.returncode == 0
+    assert 0 < json.loads(done.stdout)["prob"] <= 1
+
+
+def test_broken_pipe_is_quiet() -> None:
+    command = f"{sys.executable} -m sharpdnf.cli generate uniform -n 50000 -m 50000 -w 9 | head -1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False, timeout=60)
+    assert done.stdout.startswith("c sharpdnf generate")
+    assert done.stderr == ""
+
+
+def test_interrupt_keeps_what_was_done(hard: str) -> None:
+    command = [sys.executable, "-m", "sharpdnf.cli", "count", "--json", "--guarantee", "exact", TWO, hard]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    first = process.stdout.readline()
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    began = time.monotonic()
+    rest, err = process.communicate(timeout=30)
+    assert time.monotonic() - began < 5
+    assert process.returncode == 130
+    assert json.loads(first)["prob"] == 0.375
+    assert rest == ""
+    assert "Traceback" not in err
+
+
+def test_progress_goes_to_standard_error_only() -> None:
+    pty = pytest.importorskip("pty")
+    master, slave = pty.openpty()
+    command = [sys.executable, "-m", "sharpdnf.cli", "count", "--json", TWO, TWO, TWO]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=slave, text=True)
+    os.close(slave)
+    shown = b""
+    while True:
+        try:
+            piece = os.read(master, 4096)
+        except OSError:
+            break
+        if not piece:
+            break
+        shown += piece
+    out, _ = process.communicate(timeout=60)
+    os.close(master)
+    assert b"counting" in shown
+    assert len([json.loads(line) for line in out.splitlines()]) == 3
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = """
+import sys
+from sharpdnf.cli import main
+try:
+    main(["--help"])
+except SystemExit:
+    pass
+print([name for name in ("numpy", "rich", "torch", "duckdb", "sharpdnf._native") if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_start_up_is_short() -> None:
+    """Help takes 0.2 s and a small count 0.4 s where a bare interpreter takes about 0.02: ratios, for busy machines."""
+
+    def seconds(*words: str) -> float:
+        times = []
+        for _ in range(5):
+            before = os.times()
+            subprocess.run([sys.executable, *words], capture_output=True, check=True)
+            after = os.times()
+            times.append(after.children_user + after.children_system - before.children_user - before.children_system)
+        return min(times)
+
+    numpy = seconds("-c", "import numpy, typer")
+    assert seconds("-m", "sharpdnf.cli", "--help") < 1.5 * numpy
+    assert seconds("-m", "sharpdnf.cli", "count", TWO) < 2.5 * numpy
+
+
+def test_numbers_of_any_size() -> None:
+    assert show.scientific(-math.inf) == "0"
+    assert show.scientific(math.log(0.375)) == "0.375"
+    assert show.scientific(-1000 * math.log(10)) == "1.00000e-1000"
+    assert show.scientific(math.log(9.9999999) + 999 * math.log(10)) == "1.00000e+1000"
+    assert show.whole(10**50) == "1.000000...e+50 (51 digits)"
+    assert show.duration(0.0000012) == "1.2 us"
+    assert show.duration(0.25) == "250 ms"
+    assert show.duration(2.0) == "2 s"
+
+
+def test_the_guarantee_in_words() -> None:
+    estimate = Estimate(log_prob=-1.0, guarantee="relative", engine="x", epsilon=0.1, delta=0.05)
+    assert show.guarantee(estimate) == "within a factor of 1 ± 0.1 with probability 95 %"
+    assert show.guarantee(estimate.replace(delta=0.0)) == "within a factor of 1 ± 0.1, surely"
+    assert "NOT MET" in show.guarantee(estimate.replace(met=False))
+    assert "without a promise" in show.guarantee(estimate.replace(guarantee="none", epsilon=None, delta=None))
+    lines = show.competition_lines(DNF.from_clauses([[1]], prob=[0.3]), estimate.replace(met=False))
+    assert "pac" not in lines
