@@ -326,6 +326,7 @@ print((peak() - before) / sum(a.nbytes for a in dnf.arrays), seconds)
 """
 
 
+@pytest.mark.skipif("SHARPDNF_SANITIZE" in os.environ, reason="a sanitizer's time and memory are its own")
 def test_reading_is_fast_and_lean(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     n, m, w = 10**5, 10**6, 4
