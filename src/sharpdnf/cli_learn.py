@@ -1,0 +1,64 @@
+"""The learning commands: ``dataset build`` and ``train``. Thin: they parse, show progress and print."""
+
+from __future__ import annotations
+
+import math
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from sharpdnf.learn.train import Report
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Adds the learning commands to the main application."""
+    app.command("train")(train)
+    datasets = typer.Typer(help="Labelled formulas as Parquet.", no_args_is_help=True)
+    datasets.command("build")(build_dataset)
+    app.add_typer(datasets, name="dataset")
+
+
+def train(
+    experiment: Annotated[Path, typer.Argument(help="an experiment file, such as experiments/paper.toml")],
+    out: Annotated[Path | None, typer.Option(help="run directory; an interrupted run there is resumed")] = None,
+) -> None:
+    """Train a network; started again on the same directory, resume it bit for bit."""
+    from sharpdnf.engines.sampling import label
+    from sharpdnf.learn.config import read_config
+    from sharpdnf.learn.train import train as run
+
+    config = read_config(experiment)
+    directory = out or Path("experiments/runs") / experiment.stem
+    run(config, directory, label, _show)
+    typer.echo(f"\nthe trained network is in {directory / 'final'}, the best by validation in {directory / 'best'}")
+
+
+def _show(report: Report) -> None:
+    within = " ".join(f"{t:.2f}:{100 * share:.1f}%" for t, share in report.validation.items() if t < 0.12)
+    left = f"{report.seconds_left / 60:.0f} min left" if math.isfinite(report.seconds_left) else ""
+    line = (
+        f"step {report.step}/{report.steps}  loss {report.loss:.4f}  {within}  "
+        f"{report.formulas_per_second:.1f} formulas/s  {left}"
+    )
+    end = "\r" if sys.stderr.isatty() else "\n"
+    typer.echo(line.ljust(100) + end, nl=False, err=True)
+
+
+def build_dataset(
+    experiment: Annotated[Path, typer.Argument(help="an experiment file with a [dataset] table")],
+    out: Annotated[Path | None, typer.Option(help="directory, instead of the file's")] = None,
+    workers: Annotated[int | None, typer.Option(help="processes; default all cores")] = None,
+) -> None:
+    """Generate and label a dataset; started again, continue where it was."""
+    from sharpdnf.learn.config import read_config
+    from sharpdnf.learn.dataset import build
+
+    config = read_config(experiment).dataset
+    directory = out or Path(config.directory)
+    for split, done, total, seconds_left in build(config, directory, workers=workers):
+        left = f"{seconds_left / 60:.0f} min left" if math.isfinite(seconds_left) else ""
+        typer.echo(f"\r{split}: {done}/{total} formulas  {left}".ljust(70), nl=False, err=True)
+    typer.echo(f"\nthe dataset is in {directory}")

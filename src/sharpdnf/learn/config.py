@@ -1,0 +1,210 @@
+"""An experiment file: TOML into typed tables. An unknown key is an error, never a silent default."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+
+from sharpdnf.errors import ConfigError
+from sharpdnf.learn.model import NetworkConfig
+
+Table = TypeVar("Table")
+KINDS = ("paper", "spread", "uniform")
+LOSSES = ("kl", "robust")
+
+
+def check(held: bool, message: str) -> None:
+    if not held:
+        raise ConfigError(message)
+
+
+@dataclass(frozen=True)
+class MixConfig:
+    """One source of training formulas, active while ``start`` <= progress < ``stop``.
+
+    paper: one of the paper's (w, m) settings for n; spread: the paper's generator with m = mass * 2^w clauses, so that
+    the expected sum of the clauses' probabilities, and with it the answer, is spread whatever the width;
+    uniform: the same m, variables drawn uniformly.
+    """
+
+    kind: str = "paper"
+    num_vars: tuple[int, int] = (50, 1000)
+    """n is log-uniform in this range"""
+    weight: float = 1.0
+    widths: tuple[int, ...] = (2, 3, 4, 5, 6, 8)
+    mass: tuple[float, float] = (0.05, 6.0)
+    max_clauses: int = 1000
+    epsilon: float = 0.01
+    """of the labels, at delta 0.05"""
+    start: float = 0.0
+    stop: float = 1.0
+
+    def __post_init__(self) -> None:
+        check(self.kind in KINDS, f"data.mix kind must be one of {', '.join(KINDS)}, not {self.kind!r}")
+        check(2 <= self.num_vars[0] <= self.num_vars[1], f"data.mix num_vars {self.num_vars} is no range from 2 up")
+        check(0 < self.mass[0] <= self.mass[1], f"data.mix mass {self.mass} is no range of positive numbers")
+        check(0 < self.epsilon < 1, f"data.mix epsilon must lie between 0 and 1, not {self.epsilon}")
+        check(self.weight >= 0, f"data.mix weight must not be negative, not {self.weight}")
+        check(len(self.widths) > 0 and min(self.widths) >= 1, "data.mix widths must be positive")
+        check(self.max_clauses >= 1, "data.mix max_clauses must be positive")
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    source: str = "stream"
+    """"stream": fresh formulas from ``mix``; or the directory of a dataset"""
+    mix: tuple[MixConfig, ...] = (MixConfig(),)
+    batch_nodes: int = 2500
+    """literal and conjunction nodes (2 n + m) a batch; a larger formula is a batch of its own"""
+    prefetch: int = 8
+    """batches made ahead by a side thread; 0 makes them in line"""
+    validation: int = 128
+    """formulas of the validation slice"""
+    validation_vars: tuple[int, ...] = (50, 100, 250, 500, 1000)
+
+    def __post_init__(self) -> None:
+        check(self.batch_nodes >= 1, "data.batch_nodes must be positive")
+        check(self.prefetch >= 0 and self.validation >= 0, "data.prefetch and data.validation must not be negative")
+        starts = [m for m in self.mix if m.start <= 0 < m.stop and m.weight > 0]
+        check(self.source != "stream" or len(starts) > 0, "data.mix has nothing with start = 0")
+
+
+@dataclass(frozen=True)
+class LossConfig:
+    kind: str = "kl"
+    """"kl": the paper's; "robust": pseudo-Huber of the log error and of the probability error"""
+    label_epsilon: float = 0.1
+    label_delta: float = 0.05
+    """the label's sigma is log(1 + epsilon) / F^-1(1 - delta / 2), however tight the label is"""
+    dense: float = 0.0
+    """weight of the dense supervision: literal and clause posteriors and clause probabilities"""
+
+    def __post_init__(self) -> None:
+        check(self.kind in LOSSES, f"loss.kind must be one of {', '.join(LOSSES)}, not {self.kind!r}")
+        check(0 < self.label_epsilon < 1, "loss.label_epsilon must lie between 0 and 1")
+        check(0 < self.label_delta < 1, "loss.label_delta must lie between 0 and 1")
+        check(self.dense >= 0, "loss.dense must not be negative")
+
+
+@dataclass(frozen=True)
+class OptimizerConfig:
+    learning_rate: float = 7e-4
+    betas: tuple[float, float] = (0.9, 0.99)
+    clip: float = 0.5
+    warmup_steps: int = 200
+    schedule: str = "cosine"
+    """"cosine" down to ``final`` of the peak, or "constant" """
+    final: float = 0.02
+
+    def __post_init__(self) -> None:
+        check(self.learning_rate > 0, "optimizer.learning_rate must be positive")
+        check(self.clip > 0, "optimizer.clip must be positive")
+        check(self.schedule in ("cosine", "constant"), f"optimizer.schedule {self.schedule!r} is not known")
+        check(0 <= self.final <= 1, "optimizer.final must lie between 0 and 1")
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    seed: int = 0
+    steps: int = 1000
+    """the length of the run in batches a process, whatever the clock says"""
+    epochs: float = 0.0
+    """with a dataset: passes over it, instead of steps"""
+    checkpoint_minutes: float = 3.0
+    validate_minutes: float = 5.0
+    device: str = "cpu"
+    threads: int = 1
+    init: str = ""
+    """directory of a network to start from"""
+
+    def __post_init__(self) -> None:
+        check(self.steps >= 1 and self.epochs >= 0, "run.steps must be positive and run.epochs not negative")
+        check(self.threads >= 1, "run.threads must be positive")
+        check(0 <= self.seed < 2**63, "run.seed must not be negative")
+
+
+@dataclass(frozen=True)
+class DatasetConfig:
+    """What ``dataset build`` makes: the paper's composition unless told otherwise."""
+
+    directory: str = "datasets/paper"
+    splits: tuple[str, ...] = ("structure",)
+    seed: int = 0
+    labels: str = "sampling"
+    """"sampling" or "klm", the paper's own"""
+    train_epsilon: float = 0.01
+    test_epsilon: float = 0.005
+    delta: float = 0.05
+    variant: str = "text"
+    marginals: bool = False
+    scale: float = 1.0
+    """share of the paper's number of formulas, for a smaller set of the same composition"""
+    shard_size: int = 512
+
+    def __post_init__(self) -> None:
+        check(self.labels in ("sampling", "klm"), f"dataset.labels must be sampling or klm, not {self.labels!r}")
+        check(self.variant in ("text", "code"), f"dataset.variant must be text or code, not {self.variant!r}")
+        check(0 < self.scale <= 1, "dataset.scale must lie in (0, 1]")
+        check(self.shard_size >= 1, "dataset.shard_size must be positive")
+        for name in ("train_epsilon", "test_epsilon", "delta"):
+            check(0 < getattr(self, name) < 1, f"dataset.{name} must lie between 0 and 1")
+
+
+@dataclass(frozen=True)
+class Config:
+    """A whole experiment file."""
+
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    data: DataConfig = field(default_factory=DataConfig)
+    loss: LossConfig = field(default_factory=LossConfig)
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    run: RunConfig = field(default_factory=RunConfig)
+    dataset: DatasetConfig = field(default_factory=DatasetConfig)
+
+
+def read_config(path: Path) -> Config:
+    """An experiment file, or a ConfigError that names the key."""
+    try:
+        table = tomllib.loads(path.read_text())
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror or error}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: {error}") from None
+    try:
+        return from_table(Config, table, "")
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
+
+
+def from_table(kind: type[Table], table: dict[str, Any], where: str) -> Table:
+    """A frozen table of ``kind`` from parsed TOML or JSON."""
+    check(isinstance(table, dict), f"{where.rstrip('.') or 'the file'} must be a table")
+    hints = get_type_hints(kind)
+    values = {}
+    for name, value in table.items():
+        if name not in hints:
+            close = difflib.get_close_matches(name, hints, 1)
+            hint = f" (did you mean {where}{close[0]}?)" if close else f"; known: {', '.join(hints)}"
+            raise ConfigError(f"unknown key {where}{name}{hint}")
+        values[name] = _convert(hints[name], value, where + name)
+    return kind(**values)
+
+
+def _convert(hint: Any, value: Any, where: str) -> Any:
+    if dataclasses.is_dataclass(hint):
+        return from_table(hint, value, where + ".")  # type: ignore[arg-type]
+    if get_origin(hint) is tuple:
+        check(isinstance(value, list | tuple), f"{where} must be a list, not {value!r}")
+        inner = get_args(hint)
+        if inner[-1] is not Ellipsis:
+            check(len(value) == len(inner), f"{where} must have {len(inner)} entries, not {len(value)}")
+        return tuple(_convert(inner[0], entry, where) for entry in value)
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    expected = isinstance(value, hint) and (hint is bool or not isinstance(value, bool))
+    check(expected, f"{where} must be of type {hint.__name__}, not {value!r}")
+    return value

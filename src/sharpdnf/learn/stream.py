@@ -1,0 +1,163 @@
+"""Fresh labelled formulas: batch b of a run is a pure function of (seed, split, b, progress).
+
+The labeller is handed in, so that learning does not import the engines.
+"""
+
+from __future__ import annotations
+
+import math
+import queue
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from sharpdnf.dnf import DNF, FloatArray
+from sharpdnf.errors import InvalidFormula
+from sharpdnf.generate import PaperSpec, UniformSpec, paper, settings, uniform
+from sharpdnf.learn.config import DataConfig, MixConfig
+
+TRAIN, VALIDATION = 0, 1
+LABEL_DELTA = 0.05
+
+
+class Labeller(Protocol):
+    """(log P(formula), P(variable | formula) or None)"""
+
+    def __call__(
+        self, dnf: DNF, *, epsilon: float, delta: float, rng: np.random.Generator, marginals: bool
+    ) -> tuple[float, FloatArray | None]: ...
+
+
+@dataclass(frozen=True)
+class Example:
+    dnf: DNF
+    log_prob: float
+    posterior: FloatArray | None
+    """P(variable | formula), float64[n]"""
+
+
+def num_nodes(dnf: DNF) -> int:
+    """What a formula costs the network: its literal and conjunction nodes."""
+    return 2 * dnf.num_vars + dnf.num_clauses
+
+
+def draw_formula(mix: MixConfig, num_vars: int, rng: np.random.Generator) -> DNF:
+    """A formula of the mix with ``num_vars`` variables; settings that cannot be generated are drawn again."""
+    while True:
+        width, m = _draw_setting(mix, num_vars, rng)
+        if mix.kind == "uniform":
+            return uniform(UniformSpec(num_vars, m, width), rng)
+        variant = "text" if rng.integers(2) else "code"
+        placement = "weighted" if rng.integers(2) else "strict"
+        try:
+            return paper(PaperSpec(num_vars, m, width, variant=variant, placement=placement), rng)  # type: ignore[arg-type]
+        except InvalidFormula:
+            continue
+
+
+def _draw_setting(mix: MixConfig, n: int, rng: np.random.Generator) -> tuple[int, int]:
+    if mix.kind == "paper":
+        valid = settings(n)
+        if not valid:
+            raise InvalidFormula(f"the paper has no setting for {n} variables")
+        return valid[int(rng.integers(len(valid)))]
+    for _ in range(1000):
+        width = int(rng.choice(mix.widths))
+        mass = math.exp(rng.uniform(math.log(mix.mass[0]), math.log(mix.mass[1])))
+        m = max(round(mass * 2.0**width), math.ceil(n / width))
+        slots = m * width / n
+        likely = slots < m and n * math.exp(-((m - slots) ** 2) / (3 * slots)) < 0.99
+        if width < n and m <= mix.max_clauses and (likely or mix.kind == "uniform"):
+            return width, m
+    raise InvalidFormula(f"no width in {mix.widths} gives at most {mix.max_clauses} clauses over {n} variables")
+
+
+def draw_batch(
+    data: DataConfig, label: Labeller, seed: int, index: int, *, progress: float, marginals: bool
+) -> list[Example]:
+    """Batch ``index`` of a run: formulas of one size, about ``data.batch_nodes`` nodes together."""
+    rng = np.random.default_rng([seed, TRAIN, index])
+    active = [mix for mix in data.mix if mix.start <= progress < mix.stop]
+    weights = np.array([mix.weight for mix in active])
+    mix = active[int(rng.choice(len(active), p=weights / weights.sum()))]
+    low, high = mix.num_vars
+    num_vars = round(math.exp(rng.uniform(math.log(low), math.log(high))))
+    examples: list[Example] = []
+    nodes = 0
+    while True:
+        own = np.random.default_rng([seed, TRAIN, index, len(examples)])
+        dnf = draw_formula(mix, num_vars, own)
+        if examples and nodes + num_nodes(dnf) > data.batch_nodes:
+            return examples
+        log_prob, posterior = label(dnf, epsilon=mix.epsilon, delta=LABEL_DELTA, rng=own, marginals=marginals)
+        examples.append(Example(dnf, log_prob, posterior))
+        nodes += num_nodes(dnf)
+        if nodes >= data.batch_nodes:
+            return examples
+
+
+def validation_slice(data: DataConfig, label: Labeller, seed: int) -> list[Example]:
+    """Held-out formulas of the paper's settings, in order of size, labelled at epsilon 0.01."""
+    examples = []
+    for i in range(data.validation):
+        rng = np.random.default_rng([seed, VALIDATION, i])
+        num_vars = data.validation_vars[i * len(data.validation_vars) // data.validation]
+        dnf = draw_formula(MixConfig(kind="paper"), num_vars, rng)
+        log_prob, _ = label(dnf, epsilon=0.01, delta=LABEL_DELTA, rng=rng, marginals=False)
+        examples.append(Example(dnf, log_prob, None))
+    return examples
+
+
+def pack(examples: Sequence[Example], batch_nodes: int) -> list[list[Example]]:
+    """Neighbouring examples together, up to ``batch_nodes`` nodes a batch."""
+    batches: list[list[Example]] = []
+    room = 0
+    for example in examples:
+        size = num_nodes(example.dnf)
+        if not batches or size > room:
+            batches.append([])
+            room = batch_nodes
+        batches[-1].append(example)
+        room -= size
+    return batches
+
+
+def ahead(make: Callable[[], Iterator[list[Example]]], depth: int) -> Iterator[list[Example]]:
+    """The batches of ``make()``, made up to ``depth`` ahead by a side thread; its errors are raised here."""
+    if depth == 0:
+        yield from make()
+        return
+    ready: queue.Queue[list[Example] | BaseException | None] = queue.Queue(depth)
+    stopped = threading.Event()
+
+    def put(item: list[Example] | BaseException | None) -> None:
+        while not stopped.is_set():
+            try:
+                ready.put(item, timeout=0.2)
+                return
+            except queue.Full:
+                continue
+
+    def produce() -> None:
+        try:
+            for batch in make():
+                put(batch)
+                if stopped.is_set():
+                    return
+            put(None)
+        except BaseException as error:
+            put(error)
+
+    thread = threading.Thread(target=produce, daemon=True, name="formulas")
+    thread.start()
+    try:
+        while (item := ready.get()) is not None:
+            if isinstance(item, BaseException):
+                raise item
+            yield item
+    finally:
+        stopped.set()
+        thread.join()

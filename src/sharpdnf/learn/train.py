@@ -1,0 +1,286 @@
+"""The loop: batches -> loss -> Adam with clipping, warm-up and cosine decay; checkpoints, log, validation, resume.
+
+A run is a pure function of its configuration on one process: batch b is rebuilt from (seed, b), so a resumed run
+continues bit for bit. With torchrun, process r of R takes batches r, r + R, ... and gradients are averaged (DDP).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import math
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from sharpdnf.errors import ConfigError, SharpDNFError
+from sharpdnf.learn.checkpoint import RunState, load_checkpoint, save_checkpoint
+from sharpdnf.learn.config import Config, OptimizerConfig
+from sharpdnf.learn.loss import Heads, Targets, accuracy, answer_loss, graph_of
+from sharpdnf.learn.model import Network, load_network, load_weights, save_network
+from sharpdnf.learn.stream import Example, Labeller, ahead, draw_batch, num_nodes, pack, validation_slice
+
+LOG_EVERY = 20  # steps a row of log.csv
+LOG_FIELDS = ("step", "loss", "dense", "grad_norm", "learning_rate", "formulas", "variables", "nodes", "seconds",
+              "val_loss", "val_error", "val_02", "val_05", "val_10", "val_15")  # fmt: skip
+
+
+@dataclass
+class Report:
+    """What a live progress line shows."""
+
+    step: int = 0
+    steps: int = 0
+    loss: float = math.nan
+    formulas_per_second: float = 0.0
+    seconds_left: float = math.nan
+    validation: dict[float, float] = field(default_factory=dict)
+
+
+class Objective(nn.Module):
+    """The network with its training-only heads; forward gives the loss, so that DDP sees one module."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        self.loss = config.loss
+        self.network = Network(config.network)
+        self.heads = Heads(config.network.k) if config.loss.dense > 0 else None
+
+    def forward(self, graph: Any, targets: Targets) -> tuple[Tensor, Tensor]:
+        """(answer loss, dense loss), both scalars."""
+        for states in self.network.run(graph, dense=self.heads is not None):
+            final = states
+        mean, std = self.network.read_out(final)
+        answer = answer_loss(self.loss, mean, std, targets.log_prob)
+        dense = self.heads(final, targets) if self.heads is not None else answer.new_zeros(())
+        return answer, dense
+
+
+def learning_rate(config: OptimizerConfig, step: int, steps: int) -> float:
+    """Linear warm-up, then half a cosine from the peak to ``final`` of it."""
+    warm = min(1.0, (step + 1) / max(1, config.warmup_steps))
+    if config.schedule == "constant":
+        return config.learning_rate * warm
+    fall = 0.5 * (1.0 + math.cos(math.pi * min(1.0, step / steps)))
+    return config.learning_rate * warm * (config.final + (1.0 - config.final) * fall)
+
+
+@dataclass
+class Trainer:
+    """One process of a run. ``train`` is the way in."""
+
+    config: Config
+    directory: Path
+    label: Labeller
+    show: Callable[[Report], None]
+    rank: int = 0
+    world: int = 1
+    state: RunState = field(default_factory=RunState)
+    report: Report = field(default_factory=Report)
+
+    def __post_init__(self) -> None:
+        run = self.config.run
+        torch.manual_seed(run.seed)
+        self.objective = Objective(self.config).to(run.device)
+        if run.init:
+            start = load_network(Path(run.init)).state_dict()
+            load_weights(self.objective.network, start, Path(run.init))
+        self.optimizer = torch.optim.Adam(
+            self.objective.parameters(), lr=self.config.optimizer.learning_rate, betas=self.config.optimizer.betas
+        )
+        restored = load_checkpoint(self.directory, self.config, self.objective, self.optimizer)
+        self.state = restored or self.state
+        self.steps = self._count_steps()
+        self.module: nn.Module = self.objective
+        if self.world > 1:
+            unused = self.config.network.iterations == 1
+            self.module = nn.parallel.DistributedDataParallel(self.objective, find_unused_parameters=unused)
+        self.validation: list[list[Example]] | None = None
+        self.sums: dict[str, float] = {}
+
+    def _count_steps(self) -> int:
+        run, data = self.config.run, self.config.data
+        if data.source == "stream":
+            return run.steps
+        from sharpdnf.learn.dataset import count_batches
+
+        per_epoch = count_batches(Path(data.source), data.batch_nodes)
+        return max(1, round(run.epochs * per_epoch / self.world)) if run.epochs else run.steps
+
+    def batches(self) -> Iterator[list[Example]]:
+        """This process's batches from the current step on."""
+        data, seed, first = self.config.data, self.config.run.seed, self.state.step
+        marginals = self.config.loss.dense > 0
+        if data.source == "stream":
+            for step in range(first, self.steps):
+                index = step * self.world + self.rank
+                progress = step / self.steps
+                yield draw_batch(data, self.label, seed, index, progress=progress, marginals=marginals)
+        else:
+            from sharpdnf.learn.dataset import read_batch
+
+            for step in range(first, self.steps):
+                yield read_batch(Path(data.source), data.batch_nodes, seed, step * self.world + self.rank)
+
+    def run(self) -> Network:
+        """Trains to the end and returns the final network."""
+        last_checkpoint = last_validation = time.monotonic()
+        began, done = time.monotonic(), self.state.step
+        if self.rank == 0:
+            self._open_log()
+        for examples in ahead(self.batches, self.config.data.prefetch):
+            self._step(examples)
+            now = time.monotonic()
+            finished = self.state.step == self.steps
+            if self.rank == 0:
+                if finished or now - last_validation > 60 * self.config.run.validate_minutes:
+                    self._validate()
+                    last_validation = time.monotonic()
+                if self.state.step % LOG_EVERY == 0 or finished:
+                    pace = (now - began) / (self.state.step - done)
+                    self._log(pace)
+                if finished or now - last_checkpoint > 60 * self.config.run.checkpoint_minutes:
+                    self.save()
+                    last_checkpoint = time.monotonic()
+        network: Network = self.objective.network
+        return network
+
+    def save(self) -> None:
+        if self.rank == 0:
+            save_checkpoint(self.directory, self.config, self.state, self.objective, self.optimizer)
+
+    def _step(self, examples: list[Example]) -> None:
+        started = time.monotonic()
+        device = self.config.run.device
+        rate = learning_rate(self.config.optimizer, self.state.step, self.steps)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.optimizer.zero_grad(set_to_none=True)
+        answer, dense = self.module(graph_of(examples, device), Targets.of(examples, device))
+        (answer + self.config.loss.dense * dense).backward()
+        norm = float(nn.utils.clip_grad_norm_(self.module.parameters(), self.config.optimizer.clip))
+        if math.isfinite(norm):  # the same on every process: DDP has averaged the gradients
+            self.optimizer.step()
+        self.state.step += 1
+        self.state.formulas += len(examples) * self.world
+        self.state.variables += sum(e.dnf.num_vars for e in examples) * self.world
+        self.state.nodes += sum(num_nodes(e.dnf) for e in examples) * self.world
+        self.state.seconds += time.monotonic() - started
+        values = {"loss": float(answer.detach()), "dense": float(dense.detach()), "grad_norm": norm, "steps": 1.0}
+        for name, value in {**values, "formulas": float(len(examples))}.items():
+            self.sums[name] = self.sums.get(name, 0.0) + value
+
+    def _validate(self) -> None:
+        if self.validation is None:
+            data = self.config.data
+            self.validation = pack(validation_slice(data, self.label, self.config.run.seed), 2 * data.batch_nodes)
+        if not self.validation:
+            return
+        means, labels = [], []
+        with torch.no_grad():
+            for examples in self.validation:
+                mean, _ = self.objective.network(graph_of(examples, self.config.run.device))
+                means.append(mean.cpu())
+                labels.append(torch.tensor([e.log_prob for e in examples], dtype=torch.float32))
+        mean, log_prob = torch.cat(means), torch.cat(labels)
+        self.report.validation = accuracy(mean, log_prob)
+        error = float((mean.exp() - log_prob.exp()).abs().mean())
+        self.sums |= {f"val_{round(100 * t):02d}": share for t, share in self.report.validation.items()}
+        self.sums |= {"val_error": error, "val_loss": float((mean - log_prob).abs().mean())}
+        score = [sum(self.report.validation.values()) / 4, -error]
+        if score > self.state.best:
+            self.state.best = score
+            save_network(self.objective.network, self.directory / "best", {"step": self.state.step})
+
+    def _open_log(self) -> None:
+        """Starts log.csv, or drops the rows after the checkpoint that the run resumes from."""
+        file = self.directory / "log.csv"
+        rows = []
+        if file.exists() and self.state.step:
+            with file.open(newline="") as old:
+                rows = [row for row in csv.DictReader(old) if int(row["step"]) <= self.state.step]
+        with file.open("w", newline="") as new:
+            writer = csv.DictWriter(new, LOG_FIELDS)
+            writer.writeheader()
+            writer.writerows(rows)
+        self.board = _tensorboard(self.directory)
+
+    def _log(self, pace: float) -> None:
+        count = self.sums.pop("steps", 1.0)
+        recent = self.sums.pop("formulas", 0.0)
+        row: dict[str, float] = {n: self.sums[n] / count for n in ("loss", "dense", "grad_norm") if n in self.sums}
+        row |= {n: v for n, v in self.sums.items() if n.startswith("val_")}
+        row |= {"learning_rate": self.optimizer.param_groups[0]["lr"], "seconds": round(self.state.seconds, 1)}
+        row |= {n: getattr(self.state, n) for n in ("step", "formulas", "variables", "nodes")}
+        self.sums = {}
+        with (self.directory / "log.csv").open("a", newline="") as log:
+            csv.DictWriter(log, LOG_FIELDS).writerow(
+                {n: f"{v:.6g}" if isinstance(v, float) else v for n, v in row.items()}
+            )
+        if self.board is not None:
+            for name, value in row.items():
+                self.board.add_scalar(name, value, self.state.step)
+        self.report = replace(
+            self.report,
+            step=self.state.step,
+            steps=self.steps,
+            loss=row.get("loss", math.nan),
+            formulas_per_second=recent * self.world / (count * pace),
+            seconds_left=(self.steps - self.state.step) * pace,
+        )
+        self.show(self.report)
+
+
+def _tensorboard(directory: Path) -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        return None
+    return SummaryWriter(str(directory / "tensorboard"))
+
+
+@contextlib.contextmanager
+def _process_group(device: str) -> Iterator[tuple[int, int]]:
+    """(rank, world size): those of torchrun if it started us, else one process."""
+    if "TORCHELASTIC_RUN_ID" not in os.environ:
+        yield 0, 1
+        return
+    import torch.distributed as dist
+
+    dist.init_process_group("nccl" if device.startswith("cuda") else "gloo")
+    try:
+        yield dist.get_rank(), dist.get_world_size()
+    finally:
+        dist.destroy_process_group()
+
+
+def train(
+    config: Config, directory: Path, label: Labeller, show: Callable[[Report], None] = lambda report: None
+) -> Network:
+    """Trains, or resumes, the run in ``directory``; leaves checkpoint, log.csv, best/ and final/ there."""
+    torch.set_num_threads(config.run.threads)
+    try:
+        device = torch.device(config.run.device)
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise ConfigError(f"run.device {config.run.device!r} cannot be used: {error}") from None
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SharpDNFError(f"{directory} cannot be made: {error.strerror}") from None
+    with _process_group(config.run.device) as (rank, world):
+        trainer = Trainer(config, directory, label, show, rank, world)
+        try:
+            network = trainer.run()
+        except KeyboardInterrupt:
+            trainer.save()
+            raise
+        if rank == 0:
+            save_network(network, directory / "final", {"step": trainer.state.step})
+    return network
