@@ -5,9 +5,13 @@ from __future__ import annotations
 import math
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
+
+from sharpdnf.dnf import DNF, FloatArray
+from sharpdnf.errors import ConfigError
 
 if TYPE_CHECKING:
     from sharpdnf.learn.train import Report
@@ -26,13 +30,12 @@ def train(
     out: Annotated[Path | None, typer.Option(help="run directory; an interrupted run there is resumed")] = None,
 ) -> None:
     """Train a network; started again on the same directory, resume it bit for bit."""
-    from sharpdnf.engines.sampling import label
     from sharpdnf.learn.config import read_config
     from sharpdnf.learn.train import train as run
 
     config = read_config(experiment)
     directory = out or Path("experiments/runs") / experiment.stem
-    run(config, directory, label, _show)
+    run(config, directory, sampling_label, _show)
     typer.echo(f"\nthe trained network is in {directory / 'final'}, the best by validation in {directory / 'best'}")
 
 
@@ -47,6 +50,24 @@ def _show(report: Report) -> None:
     typer.echo(line.ljust(100) + end, nl=False, err=True)
 
 
+def sampling_label(dnf: DNF, **options: Any) -> tuple[float, FloatArray | None]:
+    """The labeller that learning is handed: sampling with a guarantee, and posteriors from the same samples."""
+    from sharpdnf.engines.sampling import label
+
+    return label(dnf, **options)
+
+
+def klm_label(
+    dnf: DNF, *, epsilon: float, delta: float, rng: np.random.Generator, marginals: bool
+) -> tuple[float, None]:
+    """The paper's labeller: KLM, clipped to 1. It has no posteriors to give."""
+    from sharpdnf.engines import count
+
+    if marginals:
+        raise ConfigError('dataset.labels = "klm" has no marginals: use "sampling"')
+    return count(dnf, engine="klm", epsilon=epsilon, delta=delta, rng=rng, threads=1).log_prob, None
+
+
 def build_dataset(
     experiment: Annotated[Path, typer.Argument(help="an experiment file with a [dataset] table")],
     out: Annotated[Path | None, typer.Option(help="directory, instead of the file's")] = None,
@@ -57,8 +78,9 @@ def build_dataset(
     from sharpdnf.learn.dataset import build
 
     config = read_config(experiment).dataset
+    label = klm_label if config.labels == "klm" else sampling_label
     directory = out or Path(config.directory)
-    for split, done, total, seconds_left in build(config, directory, workers=workers):
+    for split, done, total, seconds_left in build(config, directory, label, workers):
         left = f"{seconds_left / 60:.0f} min left" if math.isfinite(seconds_left) else ""
         typer.echo(f"\r{split}: {done}/{total} formulas  {left}".ljust(70), nl=False, err=True)
     typer.echo(f"\nthe dataset is in {directory}")

@@ -56,7 +56,7 @@ class MixConfig:
 @dataclass(frozen=True)
 class DataConfig:
     source: str = "stream"
-    """"stream": fresh formulas from ``mix``; or the directory of a dataset"""
+    """"stream": fresh formulas from ``mix``; or the directory of a dataset, whose set ``train`` is used"""
     mix: tuple[MixConfig, ...] = (MixConfig(),)
     batch_nodes: int = 2500
     """literal and conjunction nodes (2 n + m) a batch; a larger formula is a batch of its own"""

@@ -106,27 +106,26 @@ class Trainer:
 
     def _count_steps(self) -> int:
         run, data = self.config.run, self.config.data
-        if data.source == "stream":
-            return run.steps
-        from sharpdnf.learn.dataset import count_batches
+        self.epochs = None
+        if data.source != "stream":
+            from sharpdnf.learn.dataset import Dataset, Epochs
 
-        per_epoch = count_batches(Path(data.source), data.batch_nodes)
-        return max(1, round(run.epochs * per_epoch / self.world)) if run.epochs else run.steps
+            self.epochs = Epochs(Dataset(Path(data.source), "train"), data.batch_nodes, run.seed)
+            if run.epochs:
+                return max(1, round(run.epochs * len(self.epochs) / self.world))
+        return run.steps
 
     def batches(self) -> Iterator[list[Example]]:
         """This process's batches from the current step on."""
-        data, seed, first = self.config.data, self.config.run.seed, self.state.step
+        data, seed = self.config.data, self.config.run.seed
         marginals = self.config.loss.dense > 0
-        if data.source == "stream":
-            for step in range(first, self.steps):
-                index = step * self.world + self.rank
+        for step in range(self.state.step, self.steps):
+            index = step * self.world + self.rank
+            if self.epochs is not None:
+                yield self.epochs.read(index)
+            else:
                 progress = step / self.steps
                 yield draw_batch(data, self.label, seed, index, progress=progress, marginals=marginals)
-        else:
-            from sharpdnf.learn.dataset import read_batch
-
-            for step in range(first, self.steps):
-                yield read_batch(Path(data.source), data.batch_nodes, seed, step * self.world + self.rank)
 
     def run(self) -> Network:
         """Trains to the end and returns the final network."""

@@ -1,0 +1,123 @@
+"""Datasets: complete only with their manifest, rebuildable row by row, resumable, and trained from."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+parquet = pytest.importorskip("pyarrow.parquet")
+
+from test_train import tiny_config  # noqa: E402
+
+from sharpdnf.engines.sampling import label  # noqa: E402
+from sharpdnf.errors import CheckpointError, ConfigError  # noqa: E402
+from sharpdnf.learn.composition import SETS  # noqa: E402
+from sharpdnf.learn.config import DatasetConfig  # noqa: E402
+from sharpdnf.learn.dataset import Dataset, Epochs, build, label_formula, plan  # noqa: E402
+from sharpdnf.learn.train import train  # noqa: E402
+
+SMALL = DatasetConfig(
+    splits=("train", "size-10000"), scale=0.0002, train_epsilon=0.2, test_epsilon=0.3, shard_size=6, marginals=True
+)
+
+
+def failing_after(calls):
+    seen = []
+
+    def labeller(dnf, **options):
+        seen.append(dnf)
+        if len(seen) > calls:
+            raise KeyboardInterrupt
+        return label(dnf, **options)
+
+    return labeller
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("data") / "small"
+    progress = list(build(SMALL, directory, label, workers=1))
+    assert progress[-1][1] == progress[-1][2] == sum(len(s.indices) for s in plan(SMALL))
+    return directory
+
+
+def test_the_paper_composition():
+    config = DatasetConfig(splits=tuple(SETS))
+    sizes = {}
+    for shard in plan(config):
+        sizes[shard.split] = sizes.get(shard.split, 0) + len(shard.indices)
+    assert sizes == {
+        "train": 105_000, "structure": 13_080, "size-10000": 348, "size-15000": 116, "fully-privileged": 13_080,
+        "uniform": 13_080,
+    }  # fmt: skip
+
+
+def test_rows_can_be_rebuilt_alone(dataset):
+    rows = [row for file in sorted(dataset.glob("train-*.parquet")) for row in parquet.read_table(file).to_pylist()]
+    for row in rows[:: len(rows) // 4]:
+        alone = label_formula(SMALL, "train", row["index"], label)
+        assert alone["log_prob"] == row["log_prob"]
+        assert alone["literals"].tolist() == row["literals"]
+        assert row["epsilon"] == 0.2 and row["delta"] == 0.05
+        assert len(row["log_prob"]) == len(row["clause_posterior"]) == 4
+
+
+def test_examples_carry_the_four_distributions(dataset):
+    examples = list(Dataset(dataset, "train", verify=True))
+    first, second = examples[:2]
+    assert np.allclose(second.dnf.prob, (first.dnf.prob + 0.25) % 1.0)
+    assert first.posterior is not None and np.all((first.posterior >= 0) & (first.posterior <= 1))
+    assert len(list(Dataset(dataset, "size-10000"))) == max(1, round(348 * SMALL.scale))
+
+
+def test_a_killed_build_goes_on_and_the_number_of_workers_changes_nothing(dataset, tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        list(build(SMALL, tmp_path, failing_after(40), workers=1))
+    done = sorted(tmp_path.glob("*.parquet"))
+    assert done and not (tmp_path / "manifest.json").exists()
+    with pytest.raises(CheckpointError, match=r"manifest\.json"):
+        Dataset(tmp_path)
+    list(build(SMALL, tmp_path, label, workers=2))
+    shards = [json.loads((d / "manifest.json").read_text())["shards"] for d in (dataset, tmp_path)]
+    assert shards[0] == shards[1]
+
+
+def test_bad_datasets(dataset, tmp_path):
+    with pytest.raises(CheckpointError, match="another configuration"):
+        list(build(replace(SMALL, seed=9), dataset, label, workers=1))
+    with pytest.raises(CheckpointError, match="no set"):
+        Dataset(dataset, "structure")
+    with pytest.raises(ConfigError, match="no set"):
+        plan(replace(SMALL, splits=("strukture",)))
+    for file in dataset.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    shard = next(tmp_path.glob("train-*.parquet"))
+    shard.write_bytes(shard.read_bytes()[:100])
+    with pytest.raises(CheckpointError, match="truncated"):
+        Dataset(tmp_path, verify=True)
+    with pytest.raises(CheckpointError):
+        list(Dataset(tmp_path))
+    shard.unlink()
+    with pytest.raises(CheckpointError, match="missing"):
+        Dataset(tmp_path)
+
+
+def test_epochs_visit_every_example_once(dataset):
+    data = Dataset(dataset, "train")
+    epochs = Epochs(data, 2000, seed=0)
+    for epoch in (0, 1):
+        start = epoch * len(epochs)
+        labels = sorted(e.log_prob for i in range(len(epochs)) for e in epochs.read(start + i))
+        assert labels == sorted(e.log_prob for e in data)
+
+
+def test_training_from_a_dataset(dataset, tmp_path):
+    config = tiny_config()
+    data = replace(config.data, source=str(dataset), batch_nodes=50_000)
+    config = replace(config, data=data, run=replace(config.run, epochs=1.0))
+    train(config, tmp_path, label)
+    assert (tmp_path / "final" / "config.json").exists()
+    with pytest.raises(CheckpointError, match=r"manifest\.json"):
+        train(replace(config, data=replace(data, source=str(tmp_path))), tmp_path / "other", label)

@@ -1,0 +1,237 @@
+"""Training: it learns, it resumes bit for bit, it survives a kill, and bad input is a clear error."""
+
+import csv
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from sharpdnf.dnf import DNF  # noqa: E402
+from sharpdnf.engines.sampling import label as sampling_label  # noqa: E402
+from sharpdnf.errors import CheckpointError, ConfigError  # noqa: E402
+from sharpdnf.learn.config import Config, LossConfig, MixConfig, OptimizerConfig, read_config  # noqa: E402
+from sharpdnf.learn.loss import Targets, accuracy, kl, label_sigma, robust  # noqa: E402
+from sharpdnf.learn.model import NetworkConfig  # noqa: E402
+from sharpdnf.learn.stream import Example, ahead, draw_batch, num_nodes, pack  # noqa: E402
+from sharpdnf.learn.train import learning_rate, train  # noqa: E402
+
+EXPERIMENTS = Path(__file__).parent.parent / "experiments"
+TINY = MixConfig(kind="spread", num_vars=(4, 8), widths=(1, 2), mass=(0.3, 3.0), max_clauses=12, epsilon=0.1)
+
+
+def tiny_config(steps=40, **changes):
+    base = Config()
+    config = replace(
+        base,
+        network=NetworkConfig(k=16, iterations=3),
+        data=replace(base.data, mix=(TINY,), batch_nodes=400, validation=0, prefetch=0),
+        loss=LossConfig(kind="robust", dense=1.0),
+        optimizer=OptimizerConfig(learning_rate=5e-3, warmup_steps=10),
+        run=replace(base.run, steps=steps, checkpoint_minutes=0.0),
+    )
+    return replace(config, **changes)
+
+
+def weights(network):
+    return [p.detach().clone() for p in network.parameters()]
+
+
+def test_a_run_of_seconds_learns(tmp_path):
+    config = tiny_config(150)
+    config = replace(config, data=replace(config.data, prefetch=4), run=replace(config.run, checkpoint_minutes=1))
+    train(config, tmp_path, sampling_label)
+    rows = list(csv.DictReader((tmp_path / "log.csv").open()))
+    losses = [float(row["loss"]) for row in rows]
+    assert losses[-1] < 0.5 * losses[0]
+    assert (tmp_path / "final" / "model.safetensors").exists()
+
+
+class Interrupted(Exception):
+    pass
+
+
+def stop_after(batches):
+    seen = []
+
+    def label(dnf, **options):
+        seen.append(dnf)
+        if len(seen) > batches:
+            raise Interrupted
+        return sampling_label(dnf, **options)
+
+    return label
+
+
+def test_resume_continues_bit_for_bit(tmp_path):
+    config = tiny_config(12)
+    whole = weights(train(config, tmp_path / "whole", sampling_label))
+    for calls in (60, 120):
+        with pytest.raises(Interrupted):
+            train(config, tmp_path / "parts", stop_after(calls))
+    state = json.loads((tmp_path / "parts" / "checkpoint.json").read_text())["state"]
+    assert 0 < state["step"] < 12
+    parts = weights(train(config, tmp_path / "parts", sampling_label))
+    assert all(torch.equal(a, b) for a, b in zip(whole, parts, strict=True))
+
+
+def test_a_kill_loses_only_what_follows_the_checkpoint(tmp_path):
+    script = tmp_path / "run.py"
+    script.write_text(
+        "import sys\nfrom pathlib import Path\nsys.path.insert(0, sys.argv[1])\n"
+        "from test_train import tiny_config, sampling_label, train\n"
+        "train(tiny_config(100000), Path(sys.argv[2]), sampling_label)\n"
+    )
+    run = tmp_path / "run"
+    command = [sys.executable, str(script), str(Path(__file__).parent), str(run)]
+    process = subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    try:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            if list(run.glob("checkpoint-*.safetensors")) and (run / "checkpoint.json").exists():
+                break
+            time.sleep(0.05)
+        time.sleep(0.3)
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    before = json.loads((run / "checkpoint.json").read_text())["state"]["step"]
+    assert before > 0
+    with pytest.raises(Interrupted):  # the checkpoint is whole: the run goes on from it
+        train(tiny_config(100000), run, stop_after(60))
+    assert json.loads((run / "checkpoint.json").read_text())["state"]["step"] >= before
+
+
+def test_damaged_checkpoints_are_refused_and_kept(tmp_path):
+    config = tiny_config(3)
+    train(config, tmp_path, sampling_label)
+    file = next(tmp_path.glob("checkpoint-*.safetensors"))
+    data = file.read_bytes()
+    for bad in (data[:-50], b"", data[:-8] + b"tampered"):
+        file.write_bytes(bad)
+        with pytest.raises(CheckpointError, match="truncated or was changed"):
+            train(config, tmp_path, sampling_label)
+        assert file.read_bytes() == bad
+    file.write_bytes(data)
+    with pytest.raises(CheckpointError, match="another configuration"):
+        train(tiny_config(4), tmp_path, sampling_label)
+    (tmp_path / "checkpoint.json").write_text("{}")
+    with pytest.raises(CheckpointError):
+        train(config, tmp_path, sampling_label)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[run]\nstesp = 3\n", "did you mean run.steps"),
+        ("[runn]\nsteps = 3\n", "unknown key runn"),
+        ("[[data.mix]]\nwidth = 3\n", "data.mix.width"),
+        ("[run]\nsteps = 'many'\n", "must be of type int"),
+        ("[run]\nsteps = 0\n", "must be positive"),
+        ("[loss]\nkind = 'l2'\n", "loss.kind"),
+        ("[network]\nk = -1\n", "network k"),
+        ("[run\n", "="),
+    ],
+)
+def test_bad_experiment_files(tmp_path, text, message):
+    file = tmp_path / "bad.toml"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=message if message != "=" else None):
+        read_config(file)
+
+
+def test_missing_experiment_and_device(tmp_path):
+    with pytest.raises(ConfigError):
+        read_config(tmp_path / "none.toml")
+    config = tiny_config()
+    with pytest.raises(ConfigError, match=r"run\.device"):
+        train(replace(config, run=replace(config.run, device="toaster")), tmp_path, sampling_label)
+
+
+@pytest.mark.parametrize("file", sorted(EXPERIMENTS.glob("*.toml")), ids=lambda p: p.stem)
+def test_shipped_experiments_run(file, tmp_path):
+    """Every shipped recipe takes two steps, on its own network, with its own loss, optimizer and first data."""
+    config = read_config(file)
+    data = replace(config.data, source="stream", batch_nodes=200, validation=0)
+    run = replace(config.run, device="cpu", steps=2, init="")
+    network = train(replace(config, data=data, run=run), tmp_path, sampling_label)
+    assert all(torch.isfinite(p).all() for p in network.parameters())
+
+
+def test_label_sigma_and_losses():
+    sigma = label_sigma(0.1, 0.05)
+    assert math.isclose(sigma, 0.0486, abs_tol=5e-5)
+    mean, std, label = torch.tensor([-1.0]), torch.tensor([0.3]), torch.tensor([-1.2])
+    normal = torch.distributions.Normal
+    expected = torch.distributions.kl_divergence(normal(mean, std), normal(label, torch.tensor([sigma])))
+    assert torch.allclose(kl(mean, std, label, sigma), expected)
+    for loss in (kl, robust):
+        assert float(loss(label, torch.tensor([sigma]), label, sigma)) == pytest.approx(0, abs=1e-6)
+        assert float(loss(mean, torch.tensor([sigma]), label, sigma)) > 0
+
+
+def test_targets_follow_the_graph():
+    dnf = DNF.from_clauses([[1, -2], [3]], [0.2, 0.5, 0.4])
+    log_prob = math.log(1 - 0.9 * 0.6)
+    targets = Targets.of([Example(dnf, log_prob, np.array([0.3, 0.4, 0.9]))] * 2)
+    assert torch.allclose(targets.clause_posterior[:2], torch.tensor([0.1, 0.4]) / (1 - 0.9 * 0.6))
+    assert targets.literal_posterior.tolist() == pytest.approx([0.3, 0.4, 0.9] * 2 + [0.7, 0.6, 0.1] * 2)
+
+
+def test_learning_rate_warms_up_and_falls():
+    config = OptimizerConfig(learning_rate=1.0, warmup_steps=10, final=0.02)
+    rates = [learning_rate(config, step, 100) for step in range(101)]
+    assert rates[0] == pytest.approx(0.1, rel=0.01) and max(rates) == rates[9] and rates[100] == pytest.approx(0.02)
+
+
+def test_batches_are_pure_functions_of_their_index():
+    data = tiny_config().data
+    first, again = (draw_batch(data, sampling_label, 3, 5, progress=0.0, marginals=True) for _ in range(2))
+    other = draw_batch(data, sampling_label, 3, 6, progress=0.0, marginals=True)
+    assert [e.log_prob for e in first] == [e.log_prob for e in again] != [e.log_prob for e in other]
+    assert len({e.dnf.num_vars for e in first}) == 1
+    assert sum(num_nodes(e.dnf) for e in first) <= data.batch_nodes
+
+
+def test_errors_of_the_side_thread_reach_the_loop():
+    def broken():
+        yield []
+        raise Interrupted
+
+    with pytest.raises(Interrupted):
+        list(ahead(broken, 2))
+    endless = ahead(lambda: iter(lambda: [], None), 2)
+    next(endless)
+    endless.close()  # stops its thread
+
+
+def test_pack_and_accuracy():
+    dnf = DNF.from_clauses([[1, 2]], num_vars=2)
+    batches = pack([Example(dnf, -1.0, None)] * 5, batch_nodes=10)
+    assert [len(b) for b in batches] == [2, 2, 1]
+    shares = accuracy(torch.tensor([0.0, -1.0]), torch.tensor([-0.03, -1.0]))
+    assert shares == {0.02: 0.5, 0.05: 1.0, 0.10: 1.0, 0.15: 1.0}
+
+
+def test_two_processes_agree(tmp_path):
+    """DDP over gloo: two processes of one thread train one network."""
+    script = tmp_path / "run.py"
+    script.write_text(
+        "import sys\nfrom pathlib import Path\nsys.path.insert(0, sys.argv[1])\n"
+        "from test_train import tiny_config, sampling_label, train\n"
+        "train(tiny_config(3), Path(sys.argv[2]), sampling_label)\n"
+    )
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    command = [*torchrun, str(script), str(Path(__file__).parent), str(tmp_path / "run")]
+    subprocess.run(command, check=True, timeout=120, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    state = json.loads((tmp_path / "run" / "checkpoint.json").read_text())["state"]
+    assert state["step"] == 3
