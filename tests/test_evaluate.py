@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from sharpdnf import generate
-from sharpdnf.learn import composition
+from sharpdnf import DNF, generate
+from sharpdnf.errors import CheckpointError
+from sharpdnf.estimate import Estimate
+from sharpdnf.learn import composition, evaluate
+from sharpdnf.learn.evaluate import Labels
+from sharpdnf.learn.rows import Row, read_records
 
 
 def test_sets_have_the_papers_sizes() -> None:
@@ -56,3 +64,119 @@ def test_subset_keeps_proportions_and_takes_a_formula_once() -> None:
     assert {e.shift for e in chosen} == {0, 1, 2, 3}
     assert len(composition.subset("size-15000", None)) == 116
     assert len(composition.subset("size-10000", 29)) == 29
+
+
+def one_quarter(dnf: DNF, rng: np.random.Generator) -> float:
+    del dnf, rng
+    return math.log(0.25)
+
+
+def test_labels_are_kept_and_made_anew_when_the_formula_changes(tmp_path: Path) -> None:
+    calls: list[DNF] = []
+
+    def labeller(dnf: DNF, rng: np.random.Generator) -> float:
+        calls.append(dnf)
+        return float(rng.normal()) - 10.0
+
+    examples = composition.subset("structure", 12)
+    path = tmp_path / "deep" / "labels.csv"
+    first = Labels(path, labeller, epsilon=0.005, delta=0.01)
+    evaluate.label_all(first, examples)
+    assert len(calls) == len(examples)
+    again = Labels(path, labeller, epsilon=0.005, delta=0.01)
+    what = examples[3]
+    label = again.get(what, composition.draw(what))
+    assert len(calls) == len(examples)
+    assert label.log_label == pytest.approx(first.get(what, composition.draw(what)).log_label)
+    again.get(what, composition.draw(what, seed=9))  # another formula under the same name
+    tighter = Labels(path, labeller, epsilon=0.001, delta=0.01)
+    tighter.get(examples[4], composition.draw(examples[4]))
+    assert len(calls) == len(examples) + 2
+
+
+def test_killed_labelling_goes_on(tmp_path: Path) -> None:
+    """A half-written last line is a clear error, whole lines are kept."""
+    path = tmp_path / "labels.csv"
+    labels = Labels(path, one_quarter, epsilon=0.005, delta=0.01)
+    examples = composition.subset("structure", 8)
+    evaluate.label_all(labels, examples[:5])
+    done: list[int] = []
+    evaluate.label_all(Labels(path, one_quarter, epsilon=0.005, delta=0.01), examples, lambda i, total: done.append(i))
+    assert len(path.read_text().splitlines()) == 1 + len(examples) and done[-1] == len(examples)
+    path.write_text(path.read_text()[:-30])
+    with pytest.raises(CheckpointError, match=rf"labels\.csv:{1 + len(examples)}"):
+        Labels(path, one_quarter, epsilon=0.005, delta=0.01)
+
+
+def test_rows_hold_what_was_measured(tmp_path: Path) -> None:
+    labels = Labels(tmp_path / "labels.csv", one_quarter, epsilon=0.005, delta=0.01)
+    examples = composition.subset("fully-privileged", 10)
+
+    def predict(dnfs: Sequence[DNF]) -> list[Estimate]:
+        return [
+            Estimate(log_prob=-float(dnf.num_vars), guarantee="none", engine="x", info={"sigma": 0.5}, seconds=0.1)
+            for dnf in dnfs
+        ]
+
+    rows = evaluate.evaluate("net", examples, labels, predict=predict, conditioned=lambda dnf: -1.0)
+    assert len(rows) == len(examples)
+    by_index = {row.index: row for row in rows}
+    for what in examples:
+        row = by_index[what.index]
+        assert (row.n, row.m, row.w, row.family) == (what.num_vars, what.num_clauses, what.width, "privileged")
+        assert row.log_prediction == -row.n and row.log_conditioned == -1.0 and row.sigma == 0.5
+        assert row.log_label == pytest.approx(math.log(0.25)) and row.seconds == 0.1
+
+
+def test_independent_clause_formula() -> None:
+    dnf = DNF.from_clauses([[1, 2], [-3]], prob=[0.5, 0.4, 0.9])
+    assert math.exp(evaluate.log_independent(dnf)) == pytest.approx(1 - 0.8 * 0.9)
+    tiny = DNF.from_clauses([[1, 2], [3, 4]], prob=[1e-200] * 4)
+    assert evaluate.log_independent(tiny) == pytest.approx(math.log(2) + 2 * math.log(1e-200))
+    assert evaluate.log_independent(DNF.from_clauses([[1]], prob=[1.0])) == 0.0
+    assert evaluate.log_independent(DNF.from_clauses([])) == -math.inf
+
+
+def test_figure_four_spans_the_answers(tmp_path: Path) -> None:
+    targets = iter(np.linspace(0.001, 0.999, 60))
+    labels = Labels(tmp_path / "l.csv", lambda dnf, rng: math.log(next(targets)), epsilon=0.005, delta=0.01)
+    chosen = evaluate.figure_examples(composition.subset("structure", 60)[:60], labels)
+    answers = [math.exp(label.log_label) for _, _, label in chosen]
+    assert len(chosen) == 21 and len({what.index for what, _, _ in chosen}) == 21
+    np.testing.assert_allclose(answers, np.linspace(1, 0, 21), atol=0.02)
+    step = Estimate(log_prob=-1.0, guarantee="none", engine="x")
+    traces = evaluate.trace_rows("net", chosen, lambda dnf: [step] * 8)
+    assert len(traces) == 21 * 8 and {t.iteration for t in traces} == set(range(1, 9))
+
+
+def test_reproduce_from_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("matplotlib")
+    from sharpdnf import reproduce
+    from sharpdnf.learn.counter import NeuralCounter
+    from sharpdnf.learn.model import Network, NetworkConfig
+
+    torch.manual_seed(0)
+    NeuralCounter(Network(NetworkConfig(k=8, iterations=3))).save_pretrained(tmp_path / "paper")
+    few = {"paper": {"train": 8, "structure": 40, "size-10000": 1, "size-15000": 1, "fully-privileged": 8}}
+    monkeypatch.setattr(reproduce, "SUBSETS", few)
+    said: list[str] = []
+    written = reproduce.reproduce(
+        tmp_path / "out", groups=("structure", "other", "trace"), models=[str(tmp_path / "paper")], say=said.append
+    )
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert names == {
+        "labels.csv", "rows.csv", "traces.csv", "report.md", "tables.csv", "figure3.png", "figure4.png"
+    }  # fmt: skip
+    assert {path.name for path in written} < names
+    rows = read_records(tmp_path / "out" / "rows.csv", Row)
+    assert Counter(row.set for row in rows) == Counter({"train": 8, "structure": 40, "fully-privileged": 8})
+    again = reproduce.reproduce(tmp_path / "out", groups=("structure",), models=[str(tmp_path / "paper")])
+    assert len(read_records(tmp_path / "out" / "rows.csv", Row)) == len(rows) and again
+    assert any("paper on structure" in line for line in said)
+    runtimes = reproduce.measure_runtimes(NeuralCounter.from_pretrained(tmp_path / "paper").predict, sizes=(1000,))
+    assert {(r.engine, r.w) for r in runtimes} == set(
+        itertools.product(("neural", "sampling", "conditioned"), (3, 5, 8, 13, 21, 34))
+    )
+    with pytest.raises(ValueError, match="no set 'sizes'"):
+        reproduce.reproduce(tmp_path / "out", groups=("sizes",), models=[str(tmp_path / "paper")])

@@ -17,7 +17,7 @@ from sharpdnf.learn.cell import Perceptron, sum_edges
 from sharpdnf.learn.graph import Edges, Graph, Relation
 from sharpdnf.learn.model import Network, States
 
-BLOCK = 8192
+BLOCK = 2048
 BASE_BYTES = 300 << 20  # the tensor library itself, and the temporaries of one block
 
 
