@@ -11,10 +11,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from sharpdnf import DNF, generate  # noqa: E402
+from sharpdnf import DNF  # noqa: E402
 from sharpdnf.engines.registry import find  # noqa: E402
 from sharpdnf.errors import CheckpointError, LimitError  # noqa: E402
 from sharpdnf.estimate import Limit  # noqa: E402
+from sharpdnf.generate import PaperSpec, paper  # noqa: E402
 from sharpdnf.learn import blocks  # noqa: E402
 from sharpdnf.learn.counter import NeuralCounter, shipped  # noqa: E402
 from sharpdnf.learn.graph import Graph  # noqa: E402
@@ -24,7 +25,7 @@ from sharpdnf.learn.rows import Row  # noqa: E402
 
 
 def formula(n: int = 60, w: int = 3, seed: int = 0) -> DNF:
-    return generate.paper(generate.PaperSpec(n, (3 * n) // 4, w), np.random.default_rng(seed))
+    return paper(PaperSpec(n, (3 * n) // 4, w), np.random.default_rng(seed))
 
 
 def held_out(count: int = 4000, spread: float = 0.1) -> list[Row]:

@@ -11,9 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sharpdnf import DNF, generate
+from sharpdnf import DNF
 from sharpdnf.errors import CheckpointError
 from sharpdnf.estimate import Estimate
+from sharpdnf.generate import settings
 from sharpdnf.learn import composition, evaluate
 from sharpdnf.learn.evaluate import Labels
 from sharpdnf.learn.rows import Row, read_records
@@ -34,7 +35,7 @@ def test_settings_are_represented_equally_and_half_is_privileged(name: str) -> N
         examples = [composition.example(name, start + j, 0) for j in range(count)]
         by_setting = Counter((e.width, e.num_clauses) for e in examples)
         assert {e.num_vars for e in examples} == {n}
-        assert set(by_setting) == set(generate.settings(n))
+        assert set(by_setting) == set(settings(n))
         assert max(by_setting.values()) - min(by_setting.values()) <= 1
         privileged = sum(e.family == "privileged" for e in examples)
         assert abs(privileged - count / 2) < 5.2 * np.sqrt(count / 4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import math
 import time
@@ -10,10 +11,11 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from sharpdnf import DNF, _native, generate
+from sharpdnf import DNF, _native
 from sharpdnf.errors import InvalidFormula
 from sharpdnf.generate import JoinSpec, PaperSpec, ReliabilitySpec, UniformSpec
 
+generate = importlib.import_module("sharpdnf.generate")  # the module: the package exports a function of that name
 PLACEMENTS = ("weighted", "strict")
 
 
