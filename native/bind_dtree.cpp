@@ -34,12 +34,13 @@ void bind_dtree(nb::module_ &m) {
     m.def(
         "dtree",
         [](In<int64_t> indptr, In<int32_t> literals, In<double> prob, int64_t node_budget, double seconds,
-           int64_t memory, double relative_epsilon, double additive_epsilon, int64_t work_budget) {
+           int64_t memory, double relative_epsilon, double additive_epsilon, int64_t work_budget, bool tables) {
             const Formula f = view(indptr, literals, prob);
             DTreeOptions options = options_of(f, node_budget, seconds, memory);
             options.work_budget = work_budget;
             options.relative_epsilon = relative_epsilon;
             options.additive_epsilon = additive_epsilon;
+            options.tables = tables;
             DTreeResult out;
             {
                 nb::gil_scoped_release release;
@@ -49,14 +50,16 @@ void bind_dtree(nb::module_ &m) {
         },
         nb::arg("indptr"), nb::arg("literals"), nb::arg("prob"), nb::arg("node_budget"), nb::arg("seconds"),
         nb::arg("memory"), nb::arg("relative_epsilon"), nb::arg("additive_epsilon"), nb::arg("work_budget"),
+        nb::arg("tables"),
         "(log lower, log upper, exact, expansions, why it stopped)");
     m.def(
         "dtree_compile",
         [](In<int64_t> indptr, In<int32_t> literals, In<double> prob, int64_t node_budget, double seconds,
-           int64_t memory) -> nb::object {
+           int64_t memory, bool tables) -> nb::object {
             const Formula f = view(indptr, literals, prob);
             DTreeOptions options = options_of(f, node_budget, seconds, memory);
             options.compile = true;
+            options.tables = tables;
             Circuit out;
             {
                 nb::gil_scoped_release release;
@@ -68,7 +71,7 @@ void bind_dtree(nb::module_ &m) {
                                   to_numpy(std::move(out.var)), to_numpy(std::move(out.literals)));
         },
         nb::arg("indptr"), nb::arg("literals"), nb::arg("prob"), nb::arg("node_budget"), nb::arg("seconds"),
-        nb::arg("memory"), "(kind, a, b, var, literals) of the circuit, or None if a limit was met first");
+        nb::arg("memory"), nb::arg("tables"), "(kind, a, b, var, literals) of the circuit, or None if a limit was met first");
     m.def(
         "circuit_log_prob",
         [](In<uint8_t> kind, In<int32_t> a, In<int32_t> b, In<int32_t> var, In<int32_t> literals, In<double> probs,

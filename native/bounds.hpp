@@ -147,8 +147,8 @@ inline Interval certified_bounds(const Formula &f, int64_t pair_budget) {
     for (const int64_t c : order)
         sums.add(prob[c], f.literals + f.indptr[c], f.literals + f.indptr[c + 1], [](int32_t v) { return v; });
     Wide lower = sums.lower(), upper = sums.upper(out.unate);
-    PairBounds pairs;
-    if (pair_budget > 0 && !sums.largest().zero() && pairs.run(f, prob, sums.largest(), pair_budget)) {
+    PairBounds pairs;  // where the sum is large they add nothing to the greedy bound and the union bound
+    if (pair_budget > 0 && sums.sum() < Wide::of(2.0) && !sums.largest().zero() && pairs.run(f, prob, sums.largest(), pair_budget)) {
         out.pairs = true;
         if (lower < pairs.lower) lower = pairs.lower;
         if (pairs.upper < upper) upper = pairs.upper;

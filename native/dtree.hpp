@@ -26,7 +26,8 @@ struct DTreeOptions {
     std::size_t memory = std::size_t{2} << 30;
     double relative_epsilon = 0.0;  // stop once upper - lower <= relative_epsilon (upper + lower)
     double additive_epsilon = 0.0;  // or upper - lower <= 2 additive_epsilon
-    int64_t table_cost = 1 << 16, table_cost_per_literal = 512;  // word operations a truth table may take
+    int64_t table_cost = 1 << 12, table_cost_per_literal = 64;  // word operations a truth table may take
+    bool tables = true;             // solve subformulas of few variables by truth table
     bool compile = false;           // keep the whole circuit, whatever the probabilities
     std::function<bool()> poll;     // called every few milliseconds; false stops
 };
@@ -290,7 +291,8 @@ class DTree {
         if (g.count() == 1) return g.width(0) == 0 ? 1 : add_term(g.begin(0), g.end(0));
         bench_.survey(g);
         int32_t solved = -1;
-        if (static_cast<int>(bench_.vars.size()) <= (options_.compile ? 14 : 20) && tabulate(g, solved)) return solved;
+        const std::size_t few = !options_.tables ? 0 : options_.compile ? 14 : 20;
+        if (bench_.vars.size() <= few && tabulate(g, solved)) return solved;
         Key &entry = find(hash(g));
         if (entry.id >= 0) return entry.id;
         Wide lower, upper = Wide::of(1.0);

@@ -8,10 +8,10 @@ With clause probabilities p(C) and S their sum:
   clauses. Proof: flip variables until every literal is positive. Each event "not C" is then decreasing in the product
   space of the independent variables, and decreasing events are positively correlated (Harris 1960, a case of FKG), by
   induction P(no C) >= prod P(not C). Hence P = 1 - P(no C) <= 1 - prod(1 - p(C)).
-* With S2 the sum of P(C and D) over all pairs, where counting the pairs that share a variable costs little (the others
-  are a closed form): below, Dawson and Sankoff (1967), which is never worse than Bonferroni's S - S2, and de Caen
-  (1997), sum over C of p(C)^2 / sum over D of P(C and D); above, Kounias (1968), S - max over C of the sum over
-  D != C of P(C and D).
+* Where S < 2, with S2 the sum of P(C and D) over all pairs, if counting the pairs that share a variable costs little
+  (the others are a closed form): below, Dawson and Sankoff (1967), which is never worse than Bonferroni's S - S2, and
+  de Caen (1997), sum over C of p(C)^2 / sum over D of P(C and D); above, Kounias (1968), S - max over C of the sum
+  over D != C of P(C and D).
 
 Dissociation is not used: nothing here rests on a claim that is not proved or cited. Bounds are widened by 1e-12
 against rounding.
@@ -29,7 +29,7 @@ from sharpdnf.dnf import DNF
 from sharpdnf.engines.registry import engine
 from sharpdnf.estimate import Estimate, Limit
 
-PAIRS_PER_LITERAL = 16
+PAIRS_PER_LITERAL, MAX_PAIRS = 16, 20_000_000
 """The second pass may look at this many pairs per literal (and some for free), so that it stays linear."""
 
 
@@ -42,7 +42,7 @@ def certified_bounds(dnf: DNF, *, pairs: bool = True) -> tuple[float, float]:
 def _bounds(dnf: DNF, pairs: bool) -> tuple[float, float, bool, bool]:
     if bool(np.any(dnf.indptr[1:] == dnf.indptr[:-1])):
         return 0.0, 0.0, False, False
-    budget = PAIRS_PER_LITERAL * dnf.num_literals + 100_000 if pairs else 0
+    budget = min(PAIRS_PER_LITERAL * dnf.num_literals + 100_000, MAX_PAIRS) if pairs else 0
     out: tuple[float, float, bool, bool] = _native.certified_bounds(*dnf.arrays, budget)
     return out
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from sharpdnf import _native
+from sharpdnf.circuit import Circuit
 from sharpdnf.dnf import DNF
 from sharpdnf.engines.bounds import log_midpoint
 from sharpdnf.engines.registry import engine
@@ -38,10 +39,12 @@ def dtree(
     limit: Limit,
     nodes: int | None = None,
     work: int | None = None,
+    tables: bool = True,
 ) -> Estimate:
     """Stops when exact, when the bounds meet ``epsilon`` (relative or additive), or at the limit.
 
-    ``nodes`` limits the expansions, ``work`` the literals looked at. For ``guarantee="bounds"`` it works until the limit.
+    ``nodes`` limits the expansions, ``work`` the literals looked at; ``tables=False`` decomposes subformulas of few
+    variables too. For ``guarantee="bounds"`` it works until the limit.
     """
     if nodes is not None and nodes < 0:
         raise ValueError(f"nodes must not be negative, not {nodes}")
@@ -53,6 +56,7 @@ def dtree(
         epsilon if guarantee == "relative" else 0.0,
         epsilon if guarantee == "additive" else 0.0,
         MAX_NODES if work is None else max(work, 1),
+        tables,
     )
     info: dict[str, Any] = {"nodes": expanded, "stopped": stopped}
     if exact:
@@ -84,3 +88,18 @@ def bounds_meet(log_lower: float, log_upper: float, guarantee: str, epsilon: flo
     if guarantee == "additive":
         return (math.exp(log_upper) - math.exp(log_lower)) / 2.0 <= epsilon
     return False
+
+
+def compile(dnf: DNF, limit: Limit | None = None, *, nodes: int | None = None, tables: bool = True) -> Circuit | None:
+    """The d-tree of the formula as a circuit, good for any probabilities; None if a limit is met first.
+
+    Only the clauses matter: the probabilities of ``dnf`` are not looked at.
+    """
+    limit = limit or Limit()
+    arrays = _native.dtree_compile(
+        *dnf.arrays, MAX_NODES if nodes is None else nodes, limit.seconds_left, limit.memory, tables
+    )
+    if arrays is None:
+        return None
+    kind, a, b, var, literals = arrays
+    return Circuit(kind, a, b, var, literals, dnf.num_vars)

@@ -1,0 +1,124 @@
+"""A finished d-tree as an arithmetic circuit: one formula under any probabilities, forwards, backwards, or exactly.
+
+Every node is a formula: a constant, a term (product of literals), an "or" or "and" of two formulas that share no
+variable, or a Shannon expansion. Children come before parents; the last node is the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from sharpdnf import _native
+from sharpdnf.dnf import FloatArray
+
+FALSE, TRUE, TERM, OR, AND, SHANNON = range(6)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Circuit:
+    """Nodes as arrays. ``a, b`` are children (Shannon: ``a`` if ``var`` is true); a term is ``literals[a:b]``."""
+
+    kind: npt.NDArray[np.uint8]
+    a: npt.NDArray[np.int32]
+    b: npt.NDArray[np.int32]
+    var: npt.NDArray[np.int32]
+    literals: npt.NDArray[np.int32]
+    num_vars: int
+
+    @property
+    def num_nodes(self) -> int:
+        return len(self.kind)
+
+    def evaluate(self, probs: npt.ArrayLike) -> FloatArray:
+        """float64[k]: log P under each row of ``probs``, shape (k, n) or (n,)."""
+        rows = np.atleast_2d(np.ascontiguousarray(probs, dtype=np.float64))
+        if rows.ndim != 2 or rows.shape[1] != self.num_vars:
+            raise ValueError(f"expected rows of {self.num_vars} probabilities, not shape {rows.shape}")
+        if self.num_vars == 0:
+            return np.full(len(rows), 0.0 if self.kind[-1] == TRUE else -np.inf)
+        out: FloatArray = _native.circuit_log_prob(*self._arrays, rows.ravel(), self.num_vars)
+        return out
+
+    def log_gradient(self, prob: npt.ArrayLike) -> tuple[float, FloatArray]:
+        """(log P, float64[n] d log P / d prob[v]), by one backward pass; zeros if P is 0."""
+        values = np.ascontiguousarray(prob, dtype=np.float64)
+        if values.shape != (self.num_vars,):
+            raise ValueError(f"expected {self.num_vars} probabilities, not shape {values.shape}")
+        out: tuple[float, FloatArray] = _native.circuit_slopes(*self._arrays, values)
+        return out
+
+    def gradient(self, prob: npt.ArrayLike) -> tuple[float, FloatArray]:
+        """(log P, float64[n] d P / d prob[v])."""
+        log_prob, slope = self.log_gradient(prob)
+        return log_prob, slope * np.exp(log_prob)
+
+    def marginals(self, prob: npt.ArrayLike) -> FloatArray:
+        """float64[n]: P(v | formula) = p + p (1 - p) d log P / d p. The formula must be possible."""
+        values = np.asarray(prob, dtype=np.float64)
+        _, slope = self.log_gradient(values)
+        return np.clip(values + values * (1.0 - values) * slope, 0.0, 1.0)
+
+    def count(self) -> int:
+        """The number of satisfying assignments over all n variables, as an exact integer."""
+        # Values are numerator / 2^shift, a shift at most the number of variables below the node.
+        value: list[tuple[int, int]] = []
+        last_use = self._last_use()
+        for i, kind, a, b in self._nodes():
+            if kind <= TRUE:
+                value.append((kind, 0))
+            elif kind == TERM:
+                value.append((1, b - a))
+            else:
+                (x, s), (y, t) = value[a], value[b]
+                if kind == AND:
+                    value.append((x * y, s + t))
+                elif kind == OR:
+                    value.append(((x << t) + (y << s) - x * y, s + t))
+                else:
+                    shift = max(s, t)
+                    value.append(((x << (shift - s)) + (y << (shift - t)), shift + 1))
+                for child in (a, b):
+                    if last_use[child] == i:
+                        value[child] = (0, 0)  # big integers are let go as soon as nobody needs them
+        numerator, shift = value[-1]
+        return numerator << (self.num_vars - shift)
+
+    def fraction(self, prob: Sequence[Fraction]) -> Fraction:
+        """P as an exact rational."""
+        value: list[Fraction] = []
+        for i, kind, a, b in self._nodes():
+            if kind <= TRUE:
+                value.append(Fraction(kind))
+            elif kind == TERM:
+                product = Fraction(1)
+                for lit in self.literals[a:b].tolist():
+                    product *= 1 - prob[lit >> 1] if lit & 1 else prob[lit >> 1]
+                value.append(product)
+            elif kind == AND:
+                value.append(value[a] * value[b])
+            elif kind == OR:
+                value.append(value[a] + value[b] - value[a] * value[b])
+            else:
+                p = prob[int(self.var[i])]
+                value.append(p * value[a] + (1 - p) * value[b])
+        return value[-1]
+
+    @property
+    def _arrays(self) -> tuple[npt.NDArray[np.generic], ...]:
+        return self.kind, self.a, self.b, self.var, self.literals
+
+    def _nodes(self) -> list[tuple[int, int, int, int]]:
+        return list(zip(range(self.num_nodes), self.kind.tolist(), self.a.tolist(), self.b.tolist(), strict=True))
+
+    def _last_use(self) -> list[int]:
+        inner = self.kind >= OR
+        last = np.zeros(self.num_nodes, dtype=np.int64)
+        parents = np.flatnonzero(inner)
+        np.maximum.at(last, self.a[inner], parents)
+        np.maximum.at(last, self.b[inner], parents)
+        return last.tolist()

@@ -1,0 +1,138 @@
+"""``exact-cnf``: 1 - WMC(negation) with pyganak, an exact CNF counter, in a subprocess with a time limit.
+
+The negation of a DNF is a CNF: one clause per clause, every literal flipped. Two cautions. Ganak may identify cached
+components by hash only, and pyganak's interface has no switch for that; so the switch is used where it exists, and
+otherwise the count is made under two seeds, whose hashes are unrelated, and refused unless both agree. And pyganak
+returns a double, so 1 - x loses an answer that is small: below ``SMALLEST`` the engine refuses and says so, except
+when all probabilities are 1/2 and the count is an integer of any size.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+import time
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from sharpdnf.dnf import DNF
+from sharpdnf.engines.bounds import certified_bounds, log_midpoint
+from sharpdnf.engines.registry import engine
+from sharpdnf.errors import MissingExtra
+from sharpdnf.estimate import Estimate, Limit, exact_estimate, log1mexp
+
+SMALLEST = 1e-6
+SEEDS = (1, 2)
+_WORKER = """
+import json, sys
+import pyganak
+job = json.load(sys.stdin)
+def count(seed):
+    kind = pyganak.Counter if job["prob"] is None else pyganak.WeightedCounter
+    try:
+        counter, certain = kind(seed=seed, prob=0), True
+    except TypeError:
+        counter, certain = kind(seed=seed), False
+    counter.new_vars(job["num_vars"])
+    counter.add_clauses(job["clauses"])
+    for v, p in enumerate(job["prob"] or [], 1):
+        counter.set_lit_weight(v, p)
+        counter.set_lit_weight(-v, 1.0 - p)
+    return counter.count(), certain
+answers = []
+for seed in job["seeds"]:
+    answer, certain = count(seed)
+    answers.append(hex(answer) if isinstance(answer, int) else answer)
+    if certain:
+        break
+print("\\nanswers " + json.dumps(answers))
+"""
+
+
+@engine(
+    "exact-cnf",
+    guarantees=("exact",),
+    summary="pyganak on the negated CNF, in a subprocess; refuses answers below 1e-6",
+    extra="exact",
+)
+def exact_cnf(
+    dnf: DNF, *, guarantee: str, epsilon: float, delta: float, rng: np.random.Generator, limit: Limit
+) -> Estimate:
+    """The exact answer, or certified bounds and the reason in ``info["stopped"]``."""
+    if find_spec("pyganak") is None:
+        raise MissingExtra("engine 'exact-cnf'", "exact")
+    job, uniform = _job(dnf)
+    try:
+        answers = _run(job, limit)
+    except subprocess.TimeoutExpired:
+        return _refuse(dnf, "time limit")
+    if isinstance(answers, str):
+        return _refuse(dnf, answers)
+    if any(not _agree(answers[0], other) for other in answers[1:]):
+        return _refuse(dnf, "two seeds disagree: a hash collision in the counter's cache")
+    info: dict[str, Any] = {"seeds": len(answers)}
+    if uniform:
+        models = (1 << job["num_vars"]) - int(answers[0], 16)
+        return exact_estimate(_log_ratio(models, job["num_vars"]), "exact-cnf", info=info)
+    prob = 1.0 - answers[0]
+    if prob < SMALLEST:
+        return _refuse(dnf, f"the answer is below {SMALLEST:g}, where doubles lose it", SMALLEST)
+    return exact_estimate(math.log(min(prob, 1.0)), "exact-cnf", info=info)
+
+
+def _job(dnf: DNF) -> tuple[dict[str, Any], bool]:
+    """The negated CNF over the variables that occur, and whether all of them have probability 1/2."""
+    used, compact = np.unique(dnf.literals >> 1, return_inverse=True)
+    signed = (compact + 1) * np.where(dnf.literals & 1, 1, -1)
+    clauses = [signed[a:b].tolist() for a, b in zip(dnf.indptr[:-1], dnf.indptr[1:], strict=True)]
+    prob = dnf.prob[used]
+    uniform = bool(np.all(prob == 0.5))
+    job = {"num_vars": len(used), "clauses": clauses, "prob": None if uniform else prob.tolist(), "seeds": SEEDS}
+    return job, uniform
+
+
+def _run(job: dict[str, Any], limit: Limit) -> list[Any] | str:
+    """The worker's answers, or what went wrong."""
+    timeout = None if math.isinf(limit.deadline) else max(0.001, limit.deadline - time.monotonic())
+    command = [sys.executable, "-c", _WORKER]
+    done = subprocess.run(command, input=json.dumps(job), capture_output=True, text=True, timeout=timeout, check=False)
+    lines = [line for line in done.stdout.splitlines() if line.startswith("answers ")]
+    if done.returncode != 0 or not lines:
+        reason = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
+        return f"pyganak failed: {reason[0]}"
+    answers: list[Any] = json.loads(lines[-1].removeprefix("answers "))
+    return answers
+
+
+def _agree(a: Any, b: Any) -> bool:
+    return bool(a == b) if isinstance(a, str) else math.isclose(a, b, rel_tol=1e-12, abs_tol=1e-15)
+
+
+def _log_ratio(models: int, num_vars: int) -> float:
+    """log(models / 2^num_vars) for integers of any size."""
+    if models == 0:
+        return -math.inf
+    rest = (1 << num_vars) - models
+    if rest < models:
+        return log1mexp(_log_ratio(rest, num_vars))
+    return math.log(models) - num_vars * math.log(2.0)
+
+
+def _refuse(dnf: DNF, reason: str, upper: float = 1.0) -> Estimate:
+    log_lower, log_upper = certified_bounds(dnf)
+    log_upper = max(log_lower, min(log_upper, math.log(upper) + 1e-9))
+    return Estimate(
+        log_prob=log_midpoint(log_lower, log_upper),
+        guarantee="bounds",
+        engine="exact-cnf",
+        log_lower=log_lower,
+        log_upper=log_upper,
+        log_certified_lower=log_lower,
+        log_certified_upper=log_upper,
+        met=False,
+        info={"stopped": reason},
+    )
