@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +19,7 @@ from sharpdnf.estimate import Estimate
 from sharpdnf.generate import settings
 from sharpdnf.learn import composition, evaluate
 from sharpdnf.learn.evaluate import Labels
-from sharpdnf.learn.rows import Row, read_records
+from sharpdnf.learn.rows import Row, read_records, write_records
 
 
 def test_sets_have_the_papers_sizes() -> None:
@@ -181,5 +183,35 @@ def test_reproduce_from_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert {(r.engine, r.w) for r in runtimes} == set(
         itertools.product(("neural", "sampling", "conditioned"), (3, 5, 8, 13, 21, 34))
     )
+    assert reproduce.calibrate(tmp_path / "paper", tmp_path / "out") == len(rows) - expected["train"]
+    calibrated = NeuralCounter.from_pretrained(tmp_path / "paper")
+    assert calibrated.residuals is not None and sum(map(sum, calibrated.residuals.counts)) > 0
     with pytest.raises(ValueError, match="no set 'sizes'"):
         reproduce.reproduce(tmp_path / "out", groups=("sizes",), models=[str(tmp_path / "paper")])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["report", "nowhere"], "run sharpdnf reproduce first"),
+        (["reproduce", "--model", "nosuch", "--out", "out"], "no network 'nosuch'"),
+        (["calibrate", "nosuch"], "no network 'nosuch'"),
+    ],
+)
+def test_commands_say_what_is_missing(tmp_path: Path, arguments: list[str], words: str) -> None:
+    pytest.importorskip("torch")
+    done = subprocess.run(
+        [sys.executable, "-m", "sharpdnf.cli", *arguments], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2 and words in done.stderr and done.stdout == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_report_command(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    row = Row("paper", "structure", 0, 0, 50, 38, 3, "plain", 0.005, -1.0, -1.01, 0.05, 0.1, -1.0, -0.9)
+    write_records(tmp_path / "rows.csv", [row], Row)
+    command = [sys.executable, "-m", "sharpdnf.cli", "report", str(tmp_path), "--out", str(tmp_path / "out")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0].endswith("report.md") and (tmp_path / "out" / "figure3.png").exists()

@@ -1,4 +1,4 @@
-"""The commands ``reproduce`` and ``report``. Thin: they parse, show progress and print."""
+"""The commands ``reproduce``, ``report`` and ``calibrate``. Thin: they parse, show progress and print."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ RESULTS = Path("experiments/results")
 
 
 def add_commands(app: typer.Typer) -> None:
-    """Adds both commands to the main application."""
-    app.command("reproduce")(reproduce)
-    app.command("report")(report)
+    """Adds the commands to the main application."""
+    for command in (reproduce, report, calibrate):
+        app.command()(command)
 
 
 def reproduce(
@@ -47,6 +47,16 @@ def report(
 
     for path in write_report(source, out or source):
         typer.echo(path)
+
+
+def calibrate(
+    weights: Annotated[Path, typer.Argument(help="a directory with config.json and model.safetensors")],
+    results: Annotated[Path, typer.Option(help="a directory with the rows.csv of a network of that name")] = RESULTS,
+) -> None:
+    """Store quantiles of held-out residuals beside a network's weights: its intervals come from them."""
+    from sharpdnf.reproduce import calibrate as run
+
+    typer.echo(f"{weights / 'config.json'}: intervals from {run(weights, results)} held-out formulas")
 
 
 def _say(line: str) -> None:

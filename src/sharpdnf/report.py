@@ -241,16 +241,20 @@ def tidy_accuracies(rows: Sequence[Row]) -> list[dict[str, Any]]:
 def heat_map(rows: Sequence[Row], path: Path) -> None:
     """Figure 3: where the network's estimates fall against the labels, in grey."""
     plot = _matplotlib()
+    from matplotlib import colors
+
     label = np.exp([row.log_label for row in rows])
     estimate = np.exp(np.minimum([row.log_prediction for row in rows], 0.0))
     bins = np.linspace(0.0, 1.0, 61)
     counts, _, _ = np.histogram2d(label, estimate, bins=[bins, bins])
     figure, axes = plot.subplots(figsize=(5.4, 4.8), layout="constrained")
-    # Logarithmic grey: most labels are within a bin of 0 or of 1, and a linear scale would show only those.
-    image = axes.imshow(np.log10(1 + counts.T), origin="lower", extent=(0, 1, 0, 1), cmap="Greys", aspect="equal")
-    ticks = [t for t in (0, 1, 3, 10, 30, 100, 300, 1000, 3000) if t <= counts.max()]
-    bar = figure.colorbar(image, ticks=np.log10(1 + np.array(ticks)), label="formulas in the cell")
-    bar.ax.set_yticklabels([str(t) for t in ticks])
+    # Logarithmic grey that starts visible: most labels lie within a cell of 0 or 1, and single formulas matter too.
+    shades = colors.LinearSegmentedColormap.from_list("shades", ["0.75", "black"])
+    scale = colors.LogNorm(1, max(counts.max(), 2))
+    shown = np.ma.masked_equal(counts.T, 0)
+    image = axes.imshow(shown, origin="lower", extent=(0, 1, 0, 1), cmap=shades, norm=scale, aspect="equal")
+    axes.plot([0, 1], [0, 1], color="0.6", linewidth=0.5, linestyle=":")
+    figure.colorbar(image, label="formulas in the cell", format="%d")
     axes.set(xlabel="label", ylabel="network", title=f"Figure 3: structure test set, {len(rows)} formulas")
     figure.savefig(path, dpi=150)
     plot.close(figure)
@@ -324,6 +328,7 @@ def _preamble(rows: Sequence[Row]) -> str:
     return (
         f"Formulas measured: {counted or 'none'}. Labels: relative error {epsilon or '-'} (0 is exact). In brackets "
         "95 % Wilson intervals. Where a set is smaller than the paper's it is a seeded stratified subset, one "
-        "distribution a formula. `conditioned` is the engine of that name (no guarantee, deterministic, linear "
-        "time); `independent clauses` is 1 - prod(1 - p(C))."
+        "distribution a formula. Training draws fresh formulas of the training composition, so the Training Set lines "
+        "are formulas drawn like those, not formulas seen. `conditioned` is the engine of that name (no guarantee, "
+        "deterministic, linear time); `independent clauses` is 1 - prod(1 - p(C))."
     )

@@ -21,6 +21,7 @@ from sharpdnf.estimate import Estimate, Limit
 from sharpdnf.generate import PaperSpec, paper
 from sharpdnf.learn.composition import subset
 from sharpdnf.learn.evaluate import Labels, evaluate, figure_examples, trace_rows
+from sharpdnf.learn.residuals import Residuals
 from sharpdnf.learn.rows import Row, Runtime, Trace, read_records, write_records
 from sharpdnf.report import PAPER_RUNTIMES, RUNTIME_SIZES, write_report
 
@@ -87,6 +88,22 @@ def reproduce(
         runtimes = measure_runtimes(counters[main].predict, seed=seed, say=say)
         write_records(out / "runtimes.csv", runtimes, Runtime)
     return write_report(out, out)
+
+
+def calibrate(weights: Path, results: Path) -> int:
+    """Puts the quantiles of a network's held-out residuals into its config.json; returns how many rows there were.
+
+    The rows are those of ``results`` for the network of that directory's name, the training set left out.
+    """
+    from sharpdnf.learn.counter import NeuralCounter
+
+    counter = NeuralCounter.from_pretrained(weights)
+    rows = [row for row in read_records(results / "rows.csv", Row) if row.model == weights.name and row.set != "train"]
+    if not rows:
+        raise CheckpointError(f"{results / 'rows.csv'} has no rows of a network {weights.name!r}: reproduce them first")
+    counter.residuals = Residuals.fit(rows)
+    counter.save_pretrained(weights)
+    return len(rows)
 
 
 def label(dnf: DNF, rng: np.random.Generator) -> float:
