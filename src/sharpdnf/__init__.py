@@ -20,9 +20,7 @@ if TYPE_CHECKING:
     from sharpdnf.errors import ParseError, SharpDNFError
     from sharpdnf.estimate import Estimate
     from sharpdnf.formats import read, reads, write, writes
-    from sharpdnf.generate import generate
     from sharpdnf.learn.counter import NeuralCounter
-    from sharpdnf.simplify import simplify
     from sharpdnf.sql import ProbDB, connect
 
 __version__ = "0.1.0"
@@ -38,8 +36,6 @@ _HOME = {
     "reads": "formats",
     "write": "formats",
     "writes": "formats",
-    "generate": "generate",
-    "simplify": "simplify",
     "count": "engines.counting",
     "count_many": "engines.many",
     "discover": "engines.registry",
@@ -56,7 +52,7 @@ _HOME = {
     "ProbDB": "sql",
 }
 __all__ = [  # noqa: RUF022 - in the order a newcomer meets them
-    "DNF", "Batch", "read", "reads", "write", "writes", "generate", "simplify",
+    "DNF", "Batch", "read", "reads", "write", "writes",
     "count", "count_many", "Estimate", "discover", "engine",
     "marginals", "influence", "sample_models", "condition", "conditional", "most_probable_model", "count_weights",
     "NeuralCounter", "connect", "ProbDB", "SharpDNFError", "ParseError",

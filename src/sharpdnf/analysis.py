@@ -1,0 +1,266 @@
+"""Beyond a number: marginals, influence, models, conditioning, one formula under many probability vectors.
+
+Where the formula compiles to a small d-tree the answers are exact; otherwise they come from samples, and say so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sharpdnf import _native
+from sharpdnf.circuit import Circuit
+from sharpdnf.dnf import MAX_VARS, DNF, FloatArray
+from sharpdnf.engines.counting import Seed, count, make_limit, make_rng
+from sharpdnf.engines.dtree import compile as compile_circuit
+from sharpdnf.engines.registry import require_dnf
+from sharpdnf.engines.sampling import sample_marginals
+from sharpdnf.errors import InvalidFormula, LimitError
+from sharpdnf.estimate import Estimate, Limit, check_tolerance, exact_estimate
+from sharpdnf.simplify import trivial_log_prob
+
+COMPILE_NODES, COMPILE_LITERALS = 20_000, 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class Marginals:
+    """P(variable | formula) for all variables, float64[n], and how they were found."""
+
+    prob: FloatArray
+    log_prob: float
+    """Of the formula itself."""
+    exact: bool
+    samples: int
+    std_error: FloatArray
+    """float64[n]: one standard error; 0 where exact."""
+    met: bool = True
+
+
+def marginals(
+    dnf: DNF,
+    *,
+    epsilon: float = 0.02,
+    delta: float = 0.05,
+    rng: Seed = None,
+    timeout: float | None = None,
+    threads: int | None = None,
+    exact: bool | None = None,
+) -> Marginals:
+    """P(variable | formula) for all variables, exactly where cheap, else from the samples that count the formula.
+
+    ``exact=True`` insists on the d-tree, ``exact=False`` on samples; epsilon and delta are those of the count.
+    """
+    check_tolerance(epsilon, delta)
+    limit = make_limit(timeout, threads)
+    generator, _ = make_rng(rng)
+    log_prob = trivial_log_prob(require_dnf(dnf))
+    if log_prob == 0.0:
+        return Marginals(dnf.prob.copy(), 0.0, True, 0, np.zeros(dnf.num_vars))
+    _require_possible(dnf)
+    circuit = None if exact is False else _circuit(dnf, limit, insist=exact is True)
+    if circuit is not None:
+        log_prob = float(circuit.evaluate(dnf.prob[None, :])[0])
+        return Marginals(circuit.marginals(dnf.prob), log_prob, True, 0, np.zeros(dnf.num_vars))
+    log_prob, posterior, draws, met = sample_marginals(dnf, epsilon=epsilon, delta=delta, rng=generator, limit=limit)
+    successes = max(1.0, draws * math.exp(min(0.0, log_prob)))
+    return Marginals(posterior, log_prob, False, draws, np.sqrt(posterior * (1.0 - posterior) / successes), met)
+
+
+def influence(
+    dnf: DNF,
+    *,
+    epsilon: float = 0.02,
+    delta: float = 0.05,
+    rng: Seed = None,
+    timeout: float | None = None,
+    threads: int | None = None,
+) -> FloatArray:
+    """float64[n]: d P / d p_v = P(formula | v) - P(formula | not v), exact where the formula compiles.
+
+    From samples: P(formula | v) = P(v | formula) P / p_v, so the difference is P (q_v - p_v) / (p_v (1 - p_v)) with
+    q_v the marginal. Where p_v is 0 or 1 one side has no samples and is counted on its own.
+    """
+    if trivial_log_prob(require_dnf(dnf)) is not None:
+        return np.zeros(dnf.num_vars)
+    limit = make_limit(timeout, threads)
+    circuit = _circuit(dnf, limit)
+    if circuit is not None:
+        return circuit.gradient(dnf.prob)[1]
+    generator, _ = make_rng(rng)
+    asked = {"epsilon": epsilon, "delta": delta, "threads": threads}
+    log_prob, posterior, _, _ = sample_marginals(dnf, epsilon=epsilon, delta=delta, rng=generator, limit=limit)
+    spread = dnf.prob * (1.0 - dnf.prob)
+    out = np.divide(posterior - dnf.prob, spread, out=np.zeros(dnf.num_vars), where=spread > 0) * math.exp(log_prob)
+    occurring = np.unique(dnf.literals >> 1)
+    for v in occurring[spread[occurring] == 0.0]:
+        sides = [count(condition(dnf, {int(v) + 1: side}), rng=generator, **asked).prob for side in (True, False)]
+        out[v] = sides[0] - sides[1]
+    return out
+
+
+def sample_models(dnf: DNF, k: int, *, rng: Seed = None, timeout: float | None = None) -> npt.NDArray[np.bool_]:
+    """bool[k, n]: k independent assignments distributed as the variables are, given that the formula is true."""
+    if k < 0:
+        raise ValueError(f"k must not be negative, not {k}")
+    require_dnf(dnf)
+    generator, _ = make_rng(rng)
+    if trivial_log_prob(dnf) == 0.0:
+        return generator.random((k, dnf.num_vars)) < dnf.prob
+    _require_possible(dnf)
+    flat, made = _native.sample_models(
+        *dnf.arrays, seed=int(generator.integers(2**63)), count=k, seconds=make_limit(timeout, None).seconds_left
+    )
+    if made < k:
+        raise LimitError(f"only {made} of {k} models within {timeout} seconds: ask for fewer or give more time")
+    models: npt.NDArray[np.bool_] = flat.reshape(k, dnf.num_vars).view(np.bool_)
+    return models
+
+
+def condition(dnf: DNF, evidence: Mapping[int | str, bool]) -> DNF:
+    """The formula given that variables have values: ``{1: True, "b": False}``, by 1-based number or by name.
+
+    They keep their place with probability 0 or 1, so numbering does not change.
+    """
+    prob = dnf.prob.copy()
+    for variable, value in evidence.items():
+        prob[_index(dnf, variable)] = float(bool(value))
+    return dnf.with_prob(prob)
+
+
+def _index(dnf: DNF, variable: int | str) -> int:
+    if isinstance(variable, str):
+        if dnf.names is None or variable not in dnf.names:
+            raise InvalidFormula(f"no variable is named {variable!r}")
+        return dnf.names.index(variable)
+    if not 1 <= variable <= dnf.num_vars:
+        raise InvalidFormula(f"variable {variable} is not one of 1..{dnf.num_vars}")
+    return variable - 1
+
+
+def conjunction(left: DNF, right: DNF) -> DNF:
+    """left and right as one DNF over the same variables: every pair of clauses joined."""
+    if left.num_vars != right.num_vars or not np.array_equal(left.prob, right.prob):
+        raise InvalidFormula("both formulas must have the same variables and probabilities")
+    size = left.num_literals * right.num_clauses + right.num_literals * left.num_clauses
+    if size > MAX_VARS:
+        raise LimitError(f"the conjunction of the two formulas has {size} literals")
+    a = np.repeat(np.arange(left.num_clauses), right.num_clauses)
+    b = np.tile(np.arange(right.num_clauses), left.num_clauses)
+    widths = np.stack([left.widths[a], right.widths[b]], axis=1)
+    starts = np.stack([left.indptr[a], right.indptr[b] + left.num_literals], axis=1)
+    ends = np.cumsum(widths.ravel())
+    within = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - widths.ravel(), widths.ravel())
+    literals = np.concatenate([left.literals, right.literals])[np.repeat(starts.ravel(), widths.ravel()) + within]
+    indptr = np.concatenate([[0], np.cumsum(widths.sum(axis=1))]).astype(np.int64)
+    joined = DNF.from_arrays(indptr, literals.astype(np.int32), left.prob, names=left.names)
+    return DNF.trusted(*joined.arrays, names=left.names)
+
+
+def conditional(formula: DNF, given: DNF, *, epsilon: float = 0.1, delta: float = 0.05, **asked: Any) -> Estimate:
+    """P(formula | given) = P(formula and given) / P(given), relative (epsilon, delta).
+
+    Each count gets epsilon / (2 + epsilon) and delta / 2: then the ratio of the two is within 1 +- epsilon.
+    """
+    check_tolerance(epsilon, delta)
+    asked = {**asked, "epsilon": epsilon / (2.0 + epsilon), "delta": delta / 2.0}
+    below = count(given, **asked)
+    if below.log_prob == -math.inf:
+        raise InvalidFormula("the formula that is given has probability 0")
+    above = count(conjunction(formula, given), **asked)
+    log_prob = min(0.0, above.log_prob - below.log_prob)
+    info = {"joint": above.to_dict(), "given": below.to_dict()}
+    if above.guarantee == below.guarantee == "exact":
+        return exact_estimate(log_prob, "conditional", info=info, seconds=above.seconds + below.seconds)
+    return Estimate(
+        log_prob=log_prob,
+        guarantee="relative" if above.met and below.met else "none",
+        engine="conditional",
+        epsilon=epsilon,
+        delta=delta,
+        log_lower=above.log_lower - below.log_upper,
+        log_upper=min(0.0, above.log_upper - below.log_lower),
+        log_certified_lower=above.log_certified_lower - below.log_certified_upper,
+        log_certified_upper=min(0.0, above.log_certified_upper - below.log_certified_lower),
+        samples=above.samples + below.samples,
+        seconds=above.seconds + below.seconds,
+        met=above.met and below.met,
+        info=info,
+    )
+
+
+def most_probable_model(dnf: DNF) -> tuple[npt.NDArray[np.bool_], float]:
+    """(bool[n], log probability): the likeliest satisfying assignment, exactly, in one pass.
+
+    Some clause holds in it; given that, every other variable takes its likelier value. So it is the best over clauses
+    of log p(C) plus the sum of log max(p, 1 - p) over the variables outside C.
+    """
+    if require_dnf(dnf).num_clauses == 0:
+        raise InvalidFormula("a formula without clauses has no model")
+    with np.errstate(divide="ignore"):
+        likelier = np.log(np.maximum(dnf.prob, 1.0 - dnf.prob))
+    loss = dnf.clause_log_probs()
+    if dnf.num_literals:
+        inside = np.concatenate([[0.0], np.cumsum(likelier[dnf.literals >> 1])])
+        loss = loss - (inside[dnf.indptr[1:]] - inside[dnf.indptr[:-1]])
+    best = int(np.argmax(loss))
+    if loss[best] == -math.inf:
+        raise InvalidFormula("the formula has probability 0: it has no model of positive weight")
+    model = dnf.prob > 0.5
+    chosen = dnf.literals[dnf.indptr[best] : dnf.indptr[best + 1]]
+    model[chosen >> 1] = (chosen & 1) == 0
+    return model, float(likelier.sum() + loss[best])
+
+
+def count_weights(
+    dnf: DNF,
+    probs: npt.ArrayLike,
+    *,
+    epsilon: float = 0.1,
+    delta: float = 0.05,
+    rng: Seed = None,
+    timeout: float | None = None,
+    threads: int | None = None,
+) -> FloatArray:
+    """float64[k]: log P(formula) under each row of ``probs`` (k, n).
+
+    Exact, all rows in one evaluation, where the formula compiles; else each row is counted at (epsilon, delta).
+    """
+    rows = np.ascontiguousarray(probs, dtype=np.float64)
+    if rows.ndim != 2 or rows.shape[1] != require_dnf(dnf).num_vars:
+        raise InvalidFormula(f"expected probabilities of shape (k, {dnf.num_vars}), not {rows.shape}")
+    if not bool(np.all((rows >= 0.0) & (rows <= 1.0))):
+        raise InvalidFormula("probabilities must lie in [0, 1]")
+    trivial = trivial_log_prob(dnf)
+    if trivial is not None:
+        return np.full(len(rows), trivial)
+    limit = make_limit(timeout, threads)
+    circuit = _circuit(dnf, limit)
+    if circuit is not None:
+        return circuit.evaluate(rows)
+    generator, _ = make_rng(rng)
+    asked = {"epsilon": epsilon, "delta": delta, "threads": threads, "rng": generator}
+    left = (lambda: None) if timeout is None else (lambda: limit.seconds_left)
+    return np.array([count(dnf.with_prob(row), timeout=left(), **asked).log_prob for row in rows])
+
+
+def _circuit(dnf: DNF, limit: Limit, *, insist: bool = False) -> Circuit | None:
+    """The compiled formula, or None where that is not cheap; with ``insist``, an error at the limit."""
+    if insist:
+        circuit = compile_circuit(dnf, limit)
+        if circuit is None:
+            raise LimitError("the formula could not be compiled within the limit")
+        return circuit
+    if dnf.num_literals > COMPILE_LITERALS:
+        return None
+    return compile_circuit(dnf, limit, nodes=COMPILE_NODES)
+
+
+def _require_possible(dnf: DNF) -> None:
+    possible = dnf.num_clauses > 0 and bool(np.any(dnf.clause_log_probs() > -math.inf))
+    if not possible:
+        raise InvalidFormula("the formula has probability 0: nothing can be conditioned on it")
