@@ -1,0 +1,161 @@
+"""The front door: guarantees asked and given, seeds, limits, trivial formulas, exact integers, log scales."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from oracle import dnfs, enumerate_count, enumerate_prob
+
+from sharpdnf import DNF, Batch, Estimate, count, count_many
+from sharpdnf.errors import UnknownEngine
+from sharpdnf.generate import PaperSpec, paper
+
+
+@pytest.fixture(scope="module")
+def large() -> DNF:
+    return paper(PaperSpec(2000, 1500, 8), np.random.default_rng(1))
+
+
+@settings(max_examples=150, deadline=None)
+@given(dnfs())
+def test_auto_is_within_its_promise(dnf: DNF) -> None:
+    estimate = count(dnf, rng=1, delta=1e-6)
+    truth = enumerate_prob(dnf)
+    assert abs(estimate.prob - truth) <= 0.1 * truth + 1e-12
+    assert estimate.certified_lower <= truth * (1 + 1e-9) + 1e-300
+    assert truth <= estimate.certified_upper * (1 + 1e-9)
+
+
+@settings(max_examples=60, deadline=None)
+@given(dnfs())
+def test_exact_counts_are_integers(dnf: DNF) -> None:
+    even = dnf.with_prob(np.full(dnf.num_vars, 0.5))
+    estimate = count(even, guarantee="exact")
+    assert isinstance(estimate.count, int)
+    assert estimate.count == enumerate_count(even)
+
+
+def test_exact_integers_beyond_a_double() -> None:
+    dnf = DNF.from_clauses([[v, v + 1] for v in range(1, 80)])
+    # Chains of 80 bits without two neighbouring ones: a Fibonacci number.
+    without = [1, 2]
+    for _ in range(80):
+        without.append(without[-1] + without[-2])
+    assert count(dnf, guarantee="exact").count == 2**80 - without[80]
+
+
+def test_trivial_dnfs() -> None:
+    assert count(DNF.from_clauses([])).prob == 0.0
+    assert count(DNF.from_clauses([], num_vars=3)).count == 0
+    assert count(DNF.from_clauses([[]], num_vars=3)).prob == 1.0
+    assert count(DNF.from_clauses([[]], num_vars=3)).count == 8
+    assert count(DNF.from_clauses([[1, -1]])).prob == 0.0
+    assert count(DNF.from_clauses([[1, -1]])).info["normalised"]
+
+
+def test_weights_come_out_through_the_log_scale() -> None:
+    dnf = DNF(np.array([0, 1]), np.array([0]), np.array([0.25]), log_scale=math.log(8.0))
+    assert count(dnf).log_wmc == pytest.approx(math.log(2.0))
+
+
+def test_the_seed_that_was_used_repeats_the_answer(large: DNF) -> None:
+    first = count(large)
+    assert first.seed is not None
+    assert count(large, rng=first.seed).log_prob == first.log_prob
+    generator = count(large, rng=np.random.default_rng(3))
+    assert count(large, rng=np.random.default_rng(3)).log_prob == generator.log_prob
+    assert count(large, rng=generator.seed).log_prob == generator.log_prob
+
+
+@pytest.mark.parametrize("engine", ["auto", "sampling", "klm", "dtree"])
+def test_the_timeout_holds_and_never_returns_nothing(large: DNF, engine: str) -> None:
+    started = time.perf_counter()
+    estimate = count(large, engine=engine, epsilon=1e-4, timeout=0.2, guarantee="relative")
+    assert time.perf_counter() - started < 1.5
+    assert not estimate.met
+    assert 0.0 < estimate.certified_lower <= estimate.prob <= estimate.certified_upper <= 1.0
+
+
+def test_exact_on_a_hard_formula_stops_with_bounds(large: DNF) -> None:
+    estimate = count(large, guarantee="exact", timeout=0.3)
+    assert not estimate.met
+    assert estimate.certified_lower <= count(large, epsilon=0.01, delta=1e-6).prob * 1.01
+    assert estimate.certified_lower < estimate.certified_upper
+
+
+def test_bad_requests_say_what_to_do(large: DNF) -> None:
+    with pytest.raises(UnknownEngine, match="did you mean 'sampling'"):
+        count(large, engine="samplng")
+    with pytest.raises(ValueError, match="did you mean 'estimator'"):
+        count(large, engine="sampling", estimater="direct")
+    with pytest.raises(ValueError, match="cannot give 'exact'"):
+        count(large, engine="sampling", guarantee="exact")
+    with pytest.raises(ValueError, match="unknown guarantee"):
+        count(large, guarantee="perfect")
+    for bad in ({"epsilon": 0.0}, {"epsilon": math.nan}, {"delta": 1.0}, {"timeout": -1.0}, {"threads": 0}, {"rng": -1}):
+        with pytest.raises(ValueError, match=next(iter(bad)) if "rng" not in bad else "seed"):
+            count(large, **bad)
+    with pytest.raises(TypeError, match="from_clauses"):
+        count([[1, 2]])  # type: ignore[arg-type]
+
+
+def test_guarantees_nest(large: DNF) -> None:
+    assert count(large, guarantee="none").guarantee == "none"
+    interval = count(large, guarantee="bounds")
+    assert interval.guarantee == "bounds"
+    assert interval.lower <= count(large, epsilon=0.01, delta=1e-6).prob * 1.01
+    additive = count(large, guarantee="additive", epsilon=0.05, delta=1e-6)
+    assert abs(additive.prob - count(large, epsilon=0.005, delta=1e-6).prob) <= 0.056
+    assert count(DNF.from_clauses([[1, 2]]), guarantee="relative").guarantee == "exact"
+
+
+def test_estimates_become_json() -> None:
+    fields = count(DNF.from_clauses([])).to_dict()
+    assert fields["log_prob"] is None
+    assert fields["prob"] == 0.0
+    assert isinstance(count(DNF.from_clauses([[1]])), Estimate)
+
+
+@settings(max_examples=40, deadline=None)
+@given(dnfs(), dnfs(), dnfs())
+def test_many_agree_with_enumeration(*parts: DNF) -> None:
+    truth = np.array([enumerate_prob(dnf) for dnf in parts])
+    for guarantee in ("exact", "relative", "additive", "bounds", "none"):
+        table = count_many(parts, guarantee=guarantee, delta=1e-6, rng=1)
+        assert np.all(table["certified_lower"] <= truth * (1 + 1e-9) + 1e-15)
+        assert np.all(table["certified_upper"] >= truth * (1 - 1e-9) - 1e-15)
+        if guarantee in ("exact", "relative"):
+            assert np.all(np.abs(table["prob"] - truth) <= 0.1 * truth + 1e-12)
+
+
+def test_many_does_not_depend_on_threads_or_neighbours() -> None:
+    rng = np.random.default_rng(5)
+    parts = [paper(PaperSpec(200, 150, 8), rng) for _ in range(40)]
+    one = count_many(parts, rng=3, threads=1)
+    two = count_many(parts, rng=3, threads=4)
+    assert np.array_equal(one["log_prob"], two["log_prob"])
+    assert set(one["engine"]) == {"sampling"}
+    fine = count_many(parts, rng=4, epsilon=0.01, delta=1e-7)
+    assert np.all(np.abs(one["prob"] / fine["prob"] - 1.0) < 0.25)
+    assert np.mean(np.abs(one["prob"] / fine["prob"] - 1.0) > 0.11) < 0.3
+    by_klm = count_many(parts[:3], rng=3, engine="klm")
+    assert np.all(np.abs(by_klm["prob"] / fine["prob"][:3] - 1.0) < 0.15)
+
+
+def test_many_stops_at_the_timeout_with_bounds() -> None:
+    rng = np.random.default_rng(6)
+    batch = Batch.of([paper(PaperSpec(300, 225, 8), rng) for _ in range(50)])
+    table = count_many(batch, epsilon=0.001, timeout=0.2)
+    assert not table["met"].all()
+    assert np.all(table["certified_lower"] > 0.0)
+    assert np.all(table["certified_lower"] <= table["prob"])
+    assert np.all(table["prob"] <= table["certified_upper"])
+
+
+def test_an_empty_batch() -> None:
+    assert len(count_many([])["prob"]) == 0
+    assert count_many([DNF.from_clauses([]), DNF.from_clauses([[]])])["prob"].tolist() == [0.0, 1.0]

@@ -1,0 +1,141 @@
+"""Every registered engine faces the same laws, according to the guarantee it declares; a wrong one must fail them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from oracle import enumerate_log_prob
+
+from sharpdnf import DNF, Estimate
+from sharpdnf.engines.registry import Engine, discover
+from sharpdnf.estimate import Limit
+
+DELTA = 1e-6  # a red test is a bug, not luck
+EPSILON = 0.1
+ENGINES = {name: found for name, found in discover().items() if found.extra is None}
+
+
+def random_formula(rng: np.random.Generator, *, tiny: bool = False) -> DNF:
+    n, m = int(rng.integers(1, 10)), int(rng.integers(1, 15))
+    clauses = []
+    for _ in range(m):
+        variables = rng.choice(n, size=int(rng.integers(1, min(n, 5) + 1)), replace=False) + 1
+        clauses.append([int(v) * int(rng.choice([-1, 1])) for v in variables])
+    prob = rng.random(n) * (10.0 ** -rng.integers(20, 60) if tiny else 1.0)
+    return DNF.from_clauses(clauses, prob, num_vars=n)
+
+
+FORMULAS = [random_formula(np.random.default_rng([7, i])) for i in range(12)]
+FORMULAS += [
+    DNF.from_clauses([[1]], [0.3]),
+    DNF.from_clauses([[1, 2], [-1, -2]], [0.25, 0.5]),
+    DNF.from_clauses([[1, v] for v in range(2, 12)], np.full(11, 0.05)),  # a variable shared by all clauses
+    DNF.from_clauses([[v] for v in range(1, 13)], np.full(12, 0.01)),  # disjoint
+    DNF.from_clauses([[1, 2, 3, v] for v in range(4, 14)], np.full(13, 0.6)),  # near-duplicates
+    DNF.from_clauses([[1, 2], [2, 3], [3, 1]], [0.0, 1.0, 0.5]),  # certain variables
+]
+
+
+def run(found: Engine, dnf: DNF, *, seed: int = 1, epsilon: float = EPSILON, threads: int = 1) -> Estimate:
+    rng = np.random.default_rng(seed)
+    limit = Limit(threads=threads)
+    return found.run(dnf, guarantee=found.guarantees[0], epsilon=epsilon, delta=DELTA, rng=rng, limit=limit)
+
+
+def check_promise(found: Engine, dnf: DNF, estimate: Estimate) -> None:
+    """What the estimate declares is true of the oracle's answer."""
+    truth = enumerate_log_prob(dnf)
+    slack = 1e-9
+    assert estimate.log_certified_lower <= truth + slack
+    assert estimate.log_certified_upper >= truth - slack
+    if truth == -math.inf:
+        assert estimate.log_prob == -math.inf or found.guarantees == ("none",)
+        return
+    ratio = math.exp(estimate.log_prob - truth)
+    if estimate.guarantee == "exact":
+        assert ratio == pytest.approx(1.0, rel=1e-9)
+    elif estimate.guarantee == "relative":
+        assert abs(ratio - 1.0) <= EPSILON
+    if estimate.guarantee != "none":
+        assert estimate.log_lower - slack <= truth <= estimate.log_upper + slack
+        assert estimate.log_lower - slack <= estimate.log_prob <= estimate.log_upper + slack
+    assert estimate.log_prob <= 0.0
+    assert estimate.met
+
+
+def law_promise(found: Engine) -> None:
+    for dnf in FORMULAS:
+        check_promise(found, dnf, run(found, dnf))
+
+
+def law_same_seed(found: Engine) -> None:
+    for dnf in FORMULAS[:6]:
+        answers = {run(found, dnf, seed=5, threads=threads).log_prob for threads in (1, 1, 2, 3)}
+        assert len(answers) == 1
+
+
+def law_invariant(found: Engine) -> None:
+    """Clause order, repetition, renaming and flipping change the formula's looks, not the promise."""
+    rng = np.random.default_rng(3)
+    for dnf in FORMULAS[:10]:
+        clauses = dnf.clauses()
+        n = dnf.num_vars
+        order = rng.permutation(len(clauses))
+        names = rng.permutation(n) + 1
+        signs = rng.choice([-1, 1], n)
+        prob = np.empty(n)
+        prob[names - 1] = np.where(signs > 0, dnf.prob, 1.0 - dnf.prob)
+        other = [[int(np.sign(x) * signs[abs(x) - 1] * names[abs(x) - 1]) for x in clauses[i]] for i in order]
+        looks = DNF.from_clauses(other, prob, num_vars=n)
+        assert enumerate_log_prob(looks) == pytest.approx(enumerate_log_prob(dnf), rel=1e-9, abs=1e-12)
+        check_promise(found, looks, run(found, looks))
+        if found.guarantees != ("none",):
+            repeated = DNF.from_clauses(clauses + clauses[:2], dnf.prob, num_vars=n)
+            check_promise(found, repeated, run(found, repeated))
+
+
+def law_tiny(found: Engine) -> None:
+    """Answers far below the smallest double come out right."""
+    for i in range(8):
+        dnf = random_formula(np.random.default_rng([11, i]), tiny=True)
+        positive = DNF.from_clauses([[abs(x) for x in c] for c in dnf.clauses()], dnf.prob, num_vars=dnf.num_vars)
+        check_promise(found, positive, run(found, positive))
+
+
+def law_untouched(found: Engine) -> None:
+    dnf = FORMULAS[0]
+    before = [array.copy() for array in dnf.arrays]
+    run(found, dnf)
+    assert all(np.array_equal(a, b) for a, b in zip(before, dnf.arrays, strict=True))
+
+
+LAWS = [law_promise, law_same_seed, law_invariant, law_tiny, law_untouched]
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("name", ENGINES)
+def test_laws(name: str, law) -> None:
+    law(ENGINES[name])
+
+
+def test_the_registry_holds_every_engine_of_the_design() -> None:
+    assert {"auto", "dtree", "klm", "sampling", "bounds", "conditioned", "exact-cnf", "lbp", "neural"} <= set(discover())
+
+
+def test_a_wrong_engine_fails_the_laws() -> None:
+    sampling = ENGINES["sampling"]
+
+    def biased(dnf: DNF, **asked) -> Estimate:
+        estimate = sampling.run(dnf, **asked)
+        return estimate.replace(log_prob=min(0.0, estimate.log_prob + math.log(1.25)))
+
+    def careless(dnf: DNF, **asked) -> Estimate:
+        return sampling.run(dnf, **{**asked, "rng": np.random.default_rng()})
+
+    with pytest.raises(AssertionError):
+        law_promise(replace(sampling, run=biased))
+    with pytest.raises(AssertionError):
+        law_same_seed(replace(sampling, run=careless))
