@@ -28,7 +28,7 @@ def klm(dnf: DNF, *, guarantee: str, epsilon: float, delta: float, rng: np.rando
     log_prob = upper
     if accepted:
         log_prob = min(0.0, math.log(trials) + log_sum - math.log(dnf.num_clauses) - math.log(accepted))
-    promised = {"log_lower": log_prob - math.log1p(epsilon), "log_upper": min(upper, log_prob - math.log1p(-epsilon))}
+    promised = {"log_lower": log_prob - math.log1p(epsilon), "log_upper": min(0.0, log_prob - math.log1p(-epsilon))}
     return Estimate(
         log_prob=log_prob,
         guarantee="relative" if complete else "none",

@@ -66,12 +66,13 @@ def sampling(
         marginals=False,
     )
     info = {"estimator": ESTIMATORS[chosen], "log_scale": log_scale, "operations": operations, "successes": successes}
+    sure = min(0.0, log_scale)  # P(formula) <= S'
     if complete:
-        log_prob = min(0.0, log_scale + math.log(k - 1) - math.log(rng.standard_gamma(draws)))
-        log_lower, log_upper = log_prob - math.log1p(epsilon), min(0.0, log_prob - math.log1p(-epsilon))
+        log_prob = min(sure, log_scale + math.log(k - 1) - math.log(rng.standard_gamma(draws)))
+        log_lower, log_upper = log_prob - math.log1p(epsilon), min(sure, log_prob - math.log1p(-epsilon))
     else:  # the mean so far, without a promise
-        log_prob = min(0.0, log_scale + safe_log(successes / draws if draws else 0.5))
-        log_lower, log_upper = -math.inf, min(0.0, log_scale)
+        log_prob = min(sure, log_scale + safe_log(successes / draws if draws else 0.5))
+        log_lower, log_upper = -math.inf, sure
     return Estimate(
         log_prob=log_prob,
         guarantee="relative" if complete else "none",
@@ -80,7 +81,7 @@ def sampling(
         delta=delta,
         log_lower=log_lower,
         log_upper=log_upper,
-        log_certified_upper=min(0.0, log_scale),
+        log_certified_upper=sure,
         samples=draws,
         met=complete,
         info=info,
