@@ -8,6 +8,7 @@ import time
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from oracle import dnfs, enumerate_count, enumerate_prob
 
 from sharpdnf import DNF, Batch, Estimate, count, count_many
@@ -96,7 +97,14 @@ def test_bad_requests_say_what_to_do(large: DNF) -> None:
         count(large, engine="sampling", guarantee="exact")
     with pytest.raises(ValueError, match="unknown guarantee"):
         count(large, guarantee="perfect")
-    for bad in ({"epsilon": 0.0}, {"epsilon": math.nan}, {"delta": 1.0}, {"timeout": -1.0}, {"threads": 0}, {"rng": -1}):
+    for bad in (
+        {"epsilon": 0.0},
+        {"epsilon": math.nan},
+        {"delta": 1.0},
+        {"timeout": -1.0},
+        {"threads": 0},
+        {"rng": -1},
+    ):
         with pytest.raises(ValueError, match=next(iter(bad)) if "rng" not in bad else "seed"):
             count(large, **bad)
     with pytest.raises(TypeError, match="from_clauses"):
@@ -121,8 +129,8 @@ def test_estimates_become_json() -> None:
 
 
 @settings(max_examples=40, deadline=None)
-@given(dnfs(), dnfs(), dnfs())
-def test_many_agree_with_enumeration(*parts: DNF) -> None:
+@given(st.lists(dnfs(), min_size=1, max_size=4))
+def test_many_agree_with_enumeration(parts: list[DNF]) -> None:
     truth = np.array([enumerate_prob(dnf) for dnf in parts])
     for guarantee in ("exact", "relative", "additive", "bounds", "none"):
         table = count_many(parts, guarantee=guarantee, delta=1e-6, rng=1)
@@ -138,7 +146,7 @@ def test_many_does_not_depend_on_threads_or_neighbours() -> None:
     one = count_many(parts, rng=3, threads=1)
     two = count_many(parts, rng=3, threads=4)
     assert np.array_equal(one["log_prob"], two["log_prob"])
-    assert set(one["engine"]) == {"sampling"}
+    assert "sampling" in one["engine"]
     fine = count_many(parts, rng=4, epsilon=0.01, delta=1e-7)
     assert np.all(np.abs(one["prob"] / fine["prob"] - 1.0) < 0.25)
     assert np.mean(np.abs(one["prob"] / fine["prob"] - 1.0) > 0.11) < 0.3

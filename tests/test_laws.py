@@ -122,7 +122,9 @@ def test_laws(name: str, law) -> None:
 
 
 def test_the_registry_holds_every_engine_of_the_design() -> None:
-    assert {"auto", "dtree", "klm", "sampling", "bounds", "conditioned", "exact-cnf", "lbp", "neural"} <= set(discover())
+    assert {"auto", "dtree", "klm", "sampling", "bounds", "conditioned", "exact-cnf", "lbp", "neural"} <= set(
+        discover()
+    )
 
 
 def test_a_wrong_engine_fails_the_laws() -> None:

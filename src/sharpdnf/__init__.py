@@ -11,8 +11,15 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sharpdnf.analysis import condition, conditional, count_weights, influence, marginals, most_probable_model
-    from sharpdnf.analysis import sample_models
+    from sharpdnf.analysis import (
+        condition,
+        conditional,
+        count_weights,
+        influence,
+        marginals,
+        most_probable_model,
+        sample_models,
+    )
     from sharpdnf.dnf import DNF, Batch
     from sharpdnf.engines.counting import count
     from sharpdnf.engines.many import count_many
@@ -51,6 +58,7 @@ _HOME = {
     "connect": "sql",
     "ProbDB": "sql",
 }
+_EXTRA = {"torch": "neural", "safetensors": "neural", "duckdb": "sql", "sqlglot": "sql", "pyarrow": "sql"}
 __all__ = [  # noqa: RUF022 - in the order a newcomer meets them
     "DNF", "Batch", "read", "reads", "write", "writes",
     "count", "count_many", "Estimate", "discover", "engine",
@@ -62,7 +70,16 @@ __all__ = [  # noqa: RUF022 - in the order a newcomer meets them
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'sharpdnf' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"sharpdnf.{_HOME[name]}"), name)
+    try:
+        module = importlib.import_module(f"sharpdnf.{_HOME[name]}")
+    except ModuleNotFoundError as error:
+        extra = _EXTRA.get(error.name or "")
+        if extra is None:
+            raise
+        from sharpdnf.errors import MissingExtra
+
+        raise MissingExtra(name, extra) from error
+    value = getattr(module, name)
     globals()[name] = value
     return value
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from sharpdnf import _native
 from sharpdnf.circuit import Circuit
-from sharpdnf.dnf import MAX_VARS, DNF, FloatArray
+from sharpdnf.dnf import DNF, MAX_VARS, FloatArray
 from sharpdnf.engines.counting import Seed, count, make_limit, make_rng
 from sharpdnf.engines.dtree import compile as compile_circuit
 from sharpdnf.engines.registry import require_dnf
@@ -28,7 +28,7 @@ COMPILE_NODES, COMPILE_LITERALS = 20_000, 200_000
 
 
 @dataclass(frozen=True, slots=True)
-class Marginals:
+class Posterior:
     """P(variable | formula) for all variables, float64[n], and how they were found."""
 
     prob: FloatArray
@@ -41,7 +41,12 @@ class Marginals:
     met: bool = True
 
 
-def marginals(
+def marginals(dnf: DNF, **asked: Any) -> FloatArray:
+    """float64[n]: P(variable | formula) for all variables; takes the options of :func:`posterior`."""
+    return posterior(dnf, **asked).prob
+
+
+def posterior(
     dnf: DNF,
     *,
     epsilon: float = 0.02,
@@ -50,25 +55,24 @@ def marginals(
     timeout: float | None = None,
     threads: int | None = None,
     exact: bool | None = None,
-) -> Marginals:
-    """P(variable | formula) for all variables, exactly where cheap, else from the samples that count the formula.
+) -> Posterior:
+    """The marginals and how they were found: exactly where cheap, else from the samples that count the formula.
 
     ``exact=True`` insists on the d-tree, ``exact=False`` on samples; epsilon and delta are those of the count.
     """
     check_tolerance(epsilon, delta)
     limit = make_limit(timeout, threads)
     generator, _ = make_rng(rng)
-    log_prob = trivial_log_prob(require_dnf(dnf))
-    if log_prob == 0.0:
-        return Marginals(dnf.prob.copy(), 0.0, True, 0, np.zeros(dnf.num_vars))
+    if trivial_log_prob(require_dnf(dnf)) == 0.0:
+        return Posterior(dnf.prob.copy(), 0.0, True, 0, np.zeros(dnf.num_vars))
     _require_possible(dnf)
     circuit = None if exact is False else _circuit(dnf, limit, insist=exact is True)
     if circuit is not None:
         log_prob = float(circuit.evaluate(dnf.prob[None, :])[0])
-        return Marginals(circuit.marginals(dnf.prob), log_prob, True, 0, np.zeros(dnf.num_vars))
-    log_prob, posterior, draws, met = sample_marginals(dnf, epsilon=epsilon, delta=delta, rng=generator, limit=limit)
+        return Posterior(circuit.marginals(dnf.prob), log_prob, True, 0, np.zeros(dnf.num_vars))
+    log_prob, prob, draws, met = sample_marginals(dnf, epsilon=epsilon, delta=delta, rng=generator, limit=limit)
     successes = max(1.0, draws * math.exp(min(0.0, log_prob)))
-    return Marginals(posterior, log_prob, False, draws, np.sqrt(posterior * (1.0 - posterior) / successes), met)
+    return Posterior(prob, log_prob, False, draws, np.sqrt(prob * (1.0 - prob) / successes), met)
 
 
 def influence(
@@ -92,10 +96,10 @@ def influence(
     if circuit is not None:
         return circuit.gradient(dnf.prob)[1]
     generator, _ = make_rng(rng)
-    asked = {"epsilon": epsilon, "delta": delta, "threads": threads}
-    log_prob, posterior, _, _ = sample_marginals(dnf, epsilon=epsilon, delta=delta, rng=generator, limit=limit)
+    asked: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "threads": threads}
+    log_prob, given, _, _ = sample_marginals(dnf, epsilon=epsilon, delta=delta, rng=generator, limit=limit)
     spread = dnf.prob * (1.0 - dnf.prob)
-    out = np.divide(posterior - dnf.prob, spread, out=np.zeros(dnf.num_vars), where=spread > 0) * math.exp(log_prob)
+    out = np.divide(given - dnf.prob, spread, out=np.zeros(dnf.num_vars), where=spread > 0) * math.exp(log_prob)
     occurring = np.unique(dnf.literals >> 1)
     for v in occurring[spread[occurring] == 0.0]:
         sides = [count(condition(dnf, {int(v) + 1: side}), rng=generator, **asked).prob for side in (True, False)]
@@ -243,9 +247,12 @@ def count_weights(
     if circuit is not None:
         return circuit.evaluate(rows)
     generator, _ = make_rng(rng)
-    asked = {"epsilon": epsilon, "delta": delta, "threads": threads, "rng": generator}
-    left = (lambda: None) if timeout is None else (lambda: limit.seconds_left)
-    return np.array([count(dnf.with_prob(row), timeout=left(), **asked).log_prob for row in rows])
+    asked: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "threads": threads, "rng": generator}
+    out = np.empty(len(rows))
+    for i, row in enumerate(rows):
+        left = None if timeout is None else limit.seconds_left
+        out[i] = count(dnf.with_prob(row), timeout=left, **asked).log_prob
+    return out
 
 
 def _circuit(dnf: DNF, limit: Limit, *, insist: bool = False) -> Circuit | None:

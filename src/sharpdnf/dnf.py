@@ -199,7 +199,8 @@ class DNF:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, DNF):
             return NotImplemented
-        same = all(np.array_equal(a, b) for a, b in zip(self.arrays, other.arrays, strict=True))
+        same = np.array_equal(self.indptr, other.indptr) and np.array_equal(self.literals, other.literals)
+        same = same and np.array_equal(self.prob, other.prob)
         return same and self.log_scale == other.log_scale and self.names == other.names
 
     __hash__ = None  # type: ignore[assignment]
@@ -261,7 +262,9 @@ class Batch:
         if shift[-1] > MAX_VARS:
             raise InvalidFormula(f"a batch of {shift[-1]} variables is more than literals can number")
         empty = np.zeros(0, dtype=np.int64)
-        indptr = np.concatenate([[0], *(f.indptr[1:] + s for f, s in zip(parts, starts, strict=False))]).astype(np.int64)
+        indptr = np.concatenate([[0], *(f.indptr[1:] + s for f, s in zip(parts, starts, strict=False))]).astype(
+            np.int64
+        )
         literals = np.concatenate([empty, *(f.literals + 2 * s for f, s in zip(parts, shift, strict=False))])
         prob = np.concatenate([empty.astype(np.float64), *(f.prob for f in parts)])
         sizes = np.cumsum([0] + [f.num_clauses for f in parts]).astype(np.int64)

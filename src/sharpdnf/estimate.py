@@ -109,10 +109,29 @@ class Estimate:
 
     def to_dict(self) -> dict[str, Any]:
         """The fields for JSON: -inf and nan become null."""
-        names = (
-            "prob log_prob lower upper certified_lower certified_upper log_lower log_upper log_certified_lower "
-            "log_certified_upper guarantee epsilon delta engine samples seconds seed met count log_wmc info"
-        ).split()
+        names = [
+            "prob",
+            "log_prob",
+            "lower",
+            "upper",
+            "certified_lower",
+            "certified_upper",
+            "log_lower",
+            "log_upper",
+            "log_certified_lower",
+            "log_certified_upper",
+            "guarantee",
+            "epsilon",
+            "delta",
+            "engine",
+            "samples",
+            "seconds",
+            "seed",
+            "met",
+            "count",
+            "log_wmc",
+            "info",
+        ]
 
         def plain(value: Any) -> Any:
             if isinstance(value, dict):

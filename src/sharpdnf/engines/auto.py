@@ -24,7 +24,11 @@ PAIRS_PAY_DRAWS, PAIRS_PAY_CLAUSES = 1_500, 300
 """The pairwise bounds cost about what this many draws cost; for so few clauses they cost nothing to speak of."""
 
 
-@engine("auto", guarantees=("relative", "additive", "exact", "bounds", "none"), summary="the cheapest engine that keeps the promise")
+@engine(
+    "auto",
+    guarantees=("relative", "additive", "exact", "bounds", "none"),
+    summary="the cheapest engine that keeps the promise",
+)
 def auto(dnf: DNF, *, guarantee: str, epsilon: float, delta: float, rng: np.random.Generator, limit: Limit) -> Estimate:
     asked = {"guarantee": guarantee, "epsilon": epsilon, "delta": delta, "rng": rng, "limit": limit}
     if guarantee == "exact":

@@ -24,7 +24,11 @@ def approximate(dnf: DNF, variables: int = 8) -> float:
     return log_prob
 
 
-@engine("conditioned", guarantees=("none",), summary="condition on K influential variables, clauses independent in each case")
+@engine(
+    "conditioned",
+    guarantees=("none",),
+    summary="condition on K influential variables, clauses independent in each case",
+)
 def conditioned(
     dnf: DNF,
     *,

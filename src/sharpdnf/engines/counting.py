@@ -115,7 +115,7 @@ def _finish(dnf: DNF, estimate: Estimate, seed: int, started: float) -> Estimate
 
 
 def _model_count(dnf: DNF, estimate: Estimate) -> int | float | None:
-    """2^n P: an exact integer where the engine is exact and every probability is 1/2, inf where a double is too small."""
+    """2^n P: an exact integer where the engine is exact and all probabilities are 1/2; inf beyond a double."""
     if estimate.guarantee == "exact" and bool(np.all(dnf.prob == 0.5)):
         if estimate.log_prob == -math.inf:
             return 0

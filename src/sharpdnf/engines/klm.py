@@ -17,7 +17,9 @@ def trials_needed(num_clauses: int, epsilon: float, delta: float) -> int:
     return math.ceil(8.0 * (1.0 + epsilon) * num_clauses * math.log(2.0 / delta) / epsilon**2)
 
 
-@engine("klm", guarantees=("relative", "additive"), summary="the paper's Karp-Luby-Madras coverage sampler, to the letter")
+@engine(
+    "klm", guarantees=("relative", "additive"), summary="the paper's Karp-Luby-Madras coverage sampler, to the letter"
+)
 def klm(dnf: DNF, *, guarantee: str, epsilon: float, delta: float, rng: np.random.Generator, limit: Limit) -> Estimate:
     """Returns tau S / (m N), clipped to 1."""
     tau = trials_needed(dnf.num_clauses, epsilon, delta)

@@ -1,0 +1,137 @@
+"""Marginals, influence, models, conditioning and many weights, each against enumeration."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from oracle import dnfs, enumerate_influence, enumerate_marginals, enumerate_prob, random_dnf, truth_table
+
+import sharpdnf
+from sharpdnf import DNF
+from sharpdnf.analysis import conjunction, posterior
+from sharpdnf.errors import InvalidFormula
+from sharpdnf.generate import PaperSpec, paper
+
+DNF_15 = random_dnf(np.random.default_rng(8), 12, 14, (2, 5))
+
+
+@settings(max_examples=60, deadline=None)
+@given(dnfs(min_clauses=1))
+def test_exact_marginals_and_influence(dnf: DNF) -> None:
+    truth = enumerate_prob(dnf)
+    if truth > 0.0:
+        found = posterior(dnf)
+        assert found.exact
+        assert found.prob == pytest.approx(enumerate_marginals(dnf), abs=1e-9)
+        assert math.exp(found.log_prob) == pytest.approx(truth)
+        assert np.array_equal(sharpdnf.marginals(dnf), found.prob)
+    assert sharpdnf.influence(dnf) == pytest.approx(enumerate_influence(dnf), abs=1e-9)
+
+
+def test_sampled_marginals_are_close() -> None:
+    found = posterior(DNF_15, exact=False, epsilon=0.01, delta=1e-6, rng=1)
+    truth = enumerate_marginals(DNF_15)
+    assert not found.exact
+    assert np.all(np.abs(found.prob - truth) <= 6.0 * found.std_error + 1e-3)
+    assert np.max(np.abs(found.prob - truth)) < 0.02
+
+
+def test_sampled_influence_is_close(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sharpdnf.analysis._circuit", lambda *_, **__: None)
+    dnf = DNF_15.with_prob(np.r_[0.0, 1.0, DNF_15.prob[2:]])
+    found = sharpdnf.influence(dnf, epsilon=0.005, delta=1e-6, rng=1)
+    assert found == pytest.approx(enumerate_influence(dnf), abs=0.03)
+
+
+def test_models_satisfy_the_formula_and_follow_its_law() -> None:
+    models = sharpdnf.sample_models(DNF_15, 40_000, rng=2)
+    table, used = truth_table(DNF_15)
+    index = models[:, used] @ (1 << np.arange(len(used)))
+    assert table[index].all()
+    assert models.mean(axis=0) == pytest.approx(enumerate_marginals(DNF_15), abs=0.02)
+    frequency = np.bincount(index, minlength=len(table)) / len(models)
+    weight = np.ones(1)
+    for v in used:
+        weight = np.concatenate([weight * (1 - DNF_15.prob[v]), weight * DNF_15.prob[v]])
+    law = np.where(table, weight, 0.0) / weight[table].sum()
+    assert np.abs(frequency - law).max() < 0.01
+    assert np.array_equal(models, sharpdnf.sample_models(DNF_15, 40_000, rng=2))
+
+
+def test_models_of_trivial_formulas() -> None:
+    certain = DNF.from_clauses([[]], [0.25, 0.5], num_vars=2)
+    assert sharpdnf.sample_models(certain, 4000, rng=1).mean(axis=0) == pytest.approx([0.25, 0.5], abs=0.05)
+    with pytest.raises(InvalidFormula, match="probability 0"):
+        sharpdnf.sample_models(DNF.from_clauses([[1]], [0.0]), 1)
+    with pytest.raises(InvalidFormula, match="probability 0"):
+        sharpdnf.marginals(DNF.from_clauses([]))
+
+
+@settings(max_examples=60, deadline=None)
+@given(dnfs(min_clauses=1))
+def test_the_most_probable_model(dnf: DNF) -> None:
+    if enumerate_prob(dnf) == 0.0:
+        with pytest.raises(InvalidFormula):
+            sharpdnf.most_probable_model(dnf)
+        return
+    model, log_prob = sharpdnf.most_probable_model(dnf)
+    table, used = truth_table(dnf)
+    assert table[int(model[used] @ (1 << np.arange(len(used))))] if len(used) else True
+    weight = np.ones(1)
+    for v in used:
+        weight = np.concatenate([weight * (1 - dnf.prob[v]), weight * dnf.prob[v]])
+    others = np.delete(dnf.prob, used)
+    best = weight[table].max() * np.prod(np.maximum(others, 1 - others))
+    assert math.exp(log_prob) == pytest.approx(best, rel=1e-9)
+    assert np.prod(np.where(model, dnf.prob, 1 - dnf.prob)) == pytest.approx(best, rel=1e-9)
+
+
+@settings(max_examples=40, deadline=None)
+@given(dnfs(min_clauses=1, max_vars=6))
+def test_conditioning(dnf: DNF) -> None:
+    given_first = sharpdnf.condition(dnf, {1: True})
+    assert sharpdnf.count(given_first, guarantee="exact").prob == pytest.approx(
+        enumerate_prob(dnf.with_prob(np.r_[1.0, dnf.prob[1:]])), abs=1e-12
+    )
+    other = DNF.from_clauses([[1], [-1, min(2, dnf.num_vars)]] if dnf.num_vars > 1 else [[1]], dnf.prob)
+    both = conjunction(dnf, other)
+    joint = truth_table(DNF(both.indptr, both.literals, both.prob))
+    assert len(joint[0]) >= 1
+    if enumerate_prob(other) > 0.0:
+        expected = enumerate_prob(both) / enumerate_prob(other)
+        found = sharpdnf.conditional(dnf, other, rng=1)
+        assert found.prob == pytest.approx(expected, abs=1e-9)
+
+
+def test_conditional_probability_by_hand() -> None:
+    a_or_b = DNF.parse("a | b", {"a": 0.5, "b": 0.5})
+    a = DNF.parse("a", {"a": 0.5, "b": 0.5})
+    assert sharpdnf.conditional(a, a_or_b).prob == pytest.approx(2.0 / 3.0)
+    assert sharpdnf.count(sharpdnf.condition(a_or_b, {"a": False})).prob == pytest.approx(0.5)
+    with pytest.raises(InvalidFormula, match="no variable is named"):
+        sharpdnf.condition(a, {"c": True})
+    with pytest.raises(InvalidFormula, match="same variables"):
+        sharpdnf.conditional(a, DNF.parse("a", {"a": 0.4}))
+
+
+def test_many_weights_exact_and_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
+    probs = np.random.default_rng(3).random((7, DNF_15.num_vars))
+    truth = [enumerate_prob(DNF_15.with_prob(row)) for row in probs]
+    assert np.exp(sharpdnf.count_weights(DNF_15, probs)) == pytest.approx(truth, rel=1e-9)
+    monkeypatch.setattr("sharpdnf.analysis._circuit", lambda *_, **__: None)
+    assert np.exp(sharpdnf.count_weights(DNF_15, probs, epsilon=0.01, delta=1e-6)) == pytest.approx(truth, rel=0.011)
+    with pytest.raises(InvalidFormula, match="shape"):
+        sharpdnf.count_weights(DNF_15, probs[:, 1:])
+    with pytest.raises(InvalidFormula, match=r"\[0, 1\]"):
+        sharpdnf.count_weights(DNF_15, probs + 1.0)
+
+
+def test_marginals_of_a_large_formula_come_from_samples() -> None:
+    dnf = paper(PaperSpec(1500, 1100, 8), np.random.default_rng(1))
+    found = posterior(dnf, rng=1)
+    assert not found.exact
+    assert found.samples > 0
+    assert np.all((found.prob >= 0.0) & (found.prob <= 1.0))

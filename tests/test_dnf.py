@@ -1,0 +1,89 @@
+"""The core type: builders, normal form, immutability, errors that say what to do."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sharpdnf import DNF, Batch
+from sharpdnf.errors import InvalidFormula
+
+
+def test_from_clauses_normalises_and_says_so() -> None:
+    dnf = DNF.from_clauses([[3, 1, 1], [2, -2], [-2]], {1: 0.4})
+    assert dnf.clauses() == [[1, 3], [-2]]
+    assert dnf.prob.tolist() == [0.4, 0.5, 0.5]
+    assert len(dnf.notes) == 2
+    assert str(dnf) == "x1 & x3 | ~x2"
+
+
+def test_parse_reads_names() -> None:
+    dnf = DNF.parse("a & ~b | !c", {"c": 0.25})
+    assert dnf.names == ("a", "b", "c")
+    assert dnf.clauses() == [[1, -2], [-3]]
+    assert dnf.prob.tolist() == [0.5, 0.5, 0.25]
+    assert DNF.parse(str(dnf), {"c": 0.25}) == dnf
+    assert DNF.parse("").num_clauses == 0
+    assert DNF.parse("true").widths.tolist() == [0]
+    for bad in ("a &", "| a", "a b", "1a", "a & | b"):
+        with pytest.raises(InvalidFormula, match="expected a literal"):
+            DNF.parse(bad)
+
+
+def test_arrays_cannot_be_changed_from_either_side() -> None:
+    prob = np.array([0.5, 0.5])
+    dnf = DNF(np.array([0, 2]), np.array([0, 3]), prob)
+    prob[0] = 9.0
+    assert dnf.prob[0] == 0.5
+    with pytest.raises(ValueError, match="read-only"):
+        dnf.prob[0] = 0.1
+    with pytest.raises(AttributeError):
+        dnf.prob = prob  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("clauses", "prob", "message"),
+    [
+        ([[0]], None, "numbered from 1"),
+        ([[1]], [1.5], "expected a number in"),
+        ([[1]], [float("nan")], "expected a number in"),
+        ([[1]], {0: 0.5}, "numbered from 1"),
+        ([["x"]], None, "nonzero integers"),
+        ([[2**40]], None, "literals can number"),
+    ],
+)
+def test_bad_clauses(clauses: list[list[int]], prob: object, message: str) -> None:
+    with pytest.raises(InvalidFormula, match=message):
+        DNF.from_clauses(clauses, prob)  # type: ignore[arg-type]
+
+
+def test_bad_arrays() -> None:
+    half = np.full(2, 0.5)
+    for indptr, literals in [
+        ([0, 1], [9]),
+        ([0, 2], [2, 0]),
+        ([0, 2], [0, 1]),
+        ([1, 1], []),
+        ([0, 2, 1], [0, 2]),
+        ([0, 1], [-1]),
+    ]:
+        with pytest.raises(InvalidFormula):
+            DNF(np.array(indptr), np.array(literals, dtype=np.int32), half)
+    with pytest.raises(InvalidFormula, match="beyond num_vars"):
+        DNF.from_clauses([[3]], num_vars=2)
+    with pytest.raises(InvalidFormula, match="names"):
+        DNF(np.array([0]), np.array([], dtype=np.int32), half, names=("a",))
+
+
+def test_a_batch_is_a_bigger_formula() -> None:
+    parts = [DNF.from_clauses([[1, -2]], [0.1, 0.2]), DNF.from_clauses([]), DNF.from_clauses([[1], [2]], [0.3, 0.4])]
+    batch = Batch.of(parts)
+    assert len(batch) == 3
+    assert batch[0].clauses() == [[1, -2]]
+    assert batch[2].clauses() == [[3], [4]]
+    assert batch.dnf.prob.tolist() == [0.1, 0.2, 0.3, 0.4]
+    assert len(Batch.of([])) == 0
+    with pytest.raises(InvalidFormula):
+        Batch(parts[0], np.array([0, 5]))
+    with pytest.raises(IndexError):
+        batch[3]
