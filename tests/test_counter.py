@@ -11,7 +11,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from sharpdnf import DNF  # noqa: E402
+from sharpdnf import DNF, count, count_many  # noqa: E402
 from sharpdnf.engines.registry import find  # noqa: E402
 from sharpdnf.errors import CheckpointError, LimitError  # noqa: E402
 from sharpdnf.estimate import Limit  # noqa: E402
@@ -207,6 +207,20 @@ def test_engine_stops_at_the_deadline_with_its_bounds(counter: NeuralCounter, tm
     assert not estimate.met and estimate.certified_lower <= estimate.prob <= estimate.certified_upper
     with pytest.raises(LimitError):
         run_engine(formula(500), weights=str(tmp_path), memory_gb=0.01)
+
+
+def test_count_many_batches_and_agrees_with_count(counter: NeuralCounter, tmp_path: Path) -> None:
+    counter.save_pretrained(tmp_path)
+    dnfs = [formula(40, 5, seed) for seed in range(6)]
+    dnfs += [DNF.from_clauses([], num_vars=2), DNF.from_clauses([[]]), DNF.from_clauses([[1], [2]])]
+    together = count_many(dnfs, engine="neural", weights=str(tmp_path))
+    alone = [count(dnf, engine="neural", weights=str(tmp_path)) for dnf in dnfs]
+    np.testing.assert_allclose(together["prob"], [e.prob for e in alone], atol=1e-5)
+    np.testing.assert_allclose(together["upper"], [e.upper for e in alone], atol=1e-5)
+    late = count_many(dnfs, engine="neural", weights=str(tmp_path), timeout=0.0)
+    assert not late["met"][:6].any() and np.all(late["lower"] <= late["upper"])
+    with pytest.raises(ValueError, match="did you mean 'weights'"):
+        count_many(dnfs, engine="neural", weight="paper")
 
 
 @pytest.mark.parametrize("name", sorted(shipped()) or [pytest.param("none", marks=pytest.mark.skip("none shipped"))])

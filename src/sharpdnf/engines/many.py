@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from sharpdnf import _native
 from sharpdnf.dnf import DNF, Batch
-from sharpdnf.engines.counting import Seed, count, make_limit, make_rng
+from sharpdnf.engines.counting import Seed, count, count_together, make_limit, make_rng
 from sharpdnf.engines.registry import check_guarantee, find
 from sharpdnf.estimate import GUARANTEES, check_tolerance
 
@@ -65,10 +65,13 @@ def count_many(
 def _one_by_one(batch: Batch, rng: Seed, timeout: float | None, asked: dict[str, Any]) -> Table:
     limit = make_limit(timeout, asked["threads"])
     generator, _ = make_rng(rng)
-    estimates = []
-    for index in range(len(batch)):
-        left = None if timeout is None else limit.seconds_left
-        estimates.append(count(batch[index], rng=generator, timeout=left, **asked))
+    if find(asked["engine"]).run_many is not None:
+        estimates = count_together([batch[index] for index in range(len(batch))], generator, limit, asked)
+    else:
+        estimates = []
+        for index in range(len(batch)):
+            left = None if timeout is None else limit.seconds_left
+            estimates.append(count(batch[index], rng=generator, timeout=left, **asked))
     table: Table = {name: np.array([getattr(e, name) for e in estimates], dtype=np.float64) for name in LOGS}
     table["samples"] = np.array([e.samples for e in estimates], dtype=np.int64)
     table["met"] = np.array([e.met for e in estimates], dtype=bool)

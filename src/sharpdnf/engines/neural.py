@@ -7,6 +7,7 @@ hold, so that a formula far from the training family at least gets an answer tha
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -39,8 +40,47 @@ def load(weights: str | None) -> NeuralCounter:
     return NeuralCounter.from_pretrained(weights)
 
 
+def neural_many(
+    dnfs: Sequence[DNF],
+    *,
+    guarantee: str,
+    epsilon: float,
+    delta: float,
+    rng: np.random.Generator,
+    limit: Limit,
+    weights: str | None = None,
+    memory_gb: float = MEMORY_GB,
+) -> list[Estimate]:
+    """Formulas of similar size go through the network together; at the deadline the rest get certified bounds."""
+    counter = load(weights)
+    from sharpdnf.learn.counter import node_batches
+
+    counter.memory = int(memory_gb * 2**30)
+
+    def check_deadline() -> None:
+        if limit.expired:
+            raise _OutOfTime
+
+    out: dict[int, Estimate] = {}
+    for batch in node_batches(dnfs):
+        formulas = [dnfs[i] for i in batch]
+        try:
+            estimates: list[Estimate | None] = list(
+                counter.predict_batch(formulas, delta=delta, after_block=check_deadline)
+            )
+        except _OutOfTime:
+            estimates = [None] * len(batch)
+        for i, estimate in zip(batch, estimates, strict=True):
+            out[i] = _clip(estimate, dnfs[i], delta, weights or "paper")
+    return [out[i] for i in range(len(dnfs))]
+
+
 @engine(
-    "neural", guarantees=("none",), summary="the paper's trained network; linear time, no guarantee", extra="neural"
+    "neural",
+    guarantees=("none",),
+    summary="the paper's network; linear time, no guarantee",
+    extra="neural",
+    run_many=neural_many,
 )
 def neural(
     dnf: DNF,
@@ -54,24 +94,22 @@ def neural(
     memory_gb: float = MEMORY_GB,
 ) -> Estimate:
     """``weights`` names a shipped network or a directory; ``memory_gb`` is what the estimate may take."""
-    counter = load(weights)
-    counter.memory = int(memory_gb * 2**30)
+    return neural_many(
+        [dnf], guarantee=guarantee, epsilon=epsilon, delta=delta, rng=rng, limit=limit, weights=weights,
+        memory_gb=memory_gb,
+    )[0]  # fmt: skip
+
+
+def _clip(estimate: Estimate | None, dnf: DNF, delta: float, weights: str) -> Estimate:
+    """The network's estimate inside bounds that surely hold; their middle if there was no time for an estimate."""
     log_lower, log_upper = certified_bounds(dnf)
-
-    def check_deadline() -> None:
-        if limit.expired:
-            raise _OutOfTime
-
-    try:
-        estimate = counter.predict(dnf, delta=delta, after_block=check_deadline)
-    except _OutOfTime:
+    if estimate is None:
         return Estimate(
             log_prob=log_midpoint(log_lower, log_upper), guarantee="none", engine="neural", met=False,
             log_lower=log_lower, log_upper=log_upper, log_certified_lower=log_lower, log_certified_upper=log_upper,
             info={"reason": "timeout before the network had finished: the answer is the middle of certified bounds"},
         )  # fmt: skip
     clipped = float(np.clip(estimate.log_prob, log_lower, log_upper))
-    info = {"weights": weights or "paper", **estimate.info, "clipped to certified bounds": clipped != estimate.log_prob}
     return estimate.replace(
         log_prob=clipped,
         delta=delta,
@@ -79,5 +117,5 @@ def neural(
         log_upper=max(min(estimate.log_upper, log_upper), clipped),
         log_certified_lower=log_lower,
         log_certified_upper=log_upper,
-        info=info,
+        info={"weights": weights, **estimate.info, "clipped to certified bounds": clipped != estimate.log_prob},
     )

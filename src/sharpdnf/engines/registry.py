@@ -36,6 +36,8 @@ class Engine:
     """Whether the front door hands it the simplified formula."""
     extra: str | None = None
     """The optional install it needs."""
+    run_many: Callable[..., list[Estimate]] | None = None
+    """The same for a list of formulas at once, where that is faster than one by one."""
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -47,12 +49,18 @@ class Engine:
 
 
 def engine(
-    name: str, *, guarantees: tuple[str, ...], summary: str, simplify: bool = True, extra: str | None = None
+    name: str,
+    *,
+    guarantees: tuple[str, ...],
+    summary: str,
+    simplify: bool = True,
+    extra: str | None = None,
+    run_many: Callable[..., list[Estimate]] | None = None,
 ) -> Callable[[EngineFunction], EngineFunction]:
     """Registers the decorated function under ``name``."""
 
     def register(run: EngineFunction) -> EngineFunction:
-        _ENGINES[name] = Engine(name, run, guarantees, summary, simplify, extra)
+        _ENGINES[name] = Engine(name, run, guarantees, summary, simplify, extra, run_many)
         return run
 
     return register

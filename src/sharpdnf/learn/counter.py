@@ -83,15 +83,34 @@ class NeuralCounter:
 
     def predict(self, dnf: DNF, *, delta: float = 0.05, after_block: Callable[[], None] = lambda: None) -> Estimate:
         """The network's estimate, with an interval from held-out residuals (not a guarantee)."""
-        return self._predict([dnf], delta, after_block)[0]
+        return self.predict_batch([dnf], delta=delta, after_block=after_block)[0]
 
     def predict_many(self, dnfs: Iterable[DNF], *, delta: float = 0.05) -> list[Estimate]:
         """Estimates in the order of the formulas, which go through the network in batches of similar size."""
         formulas = list(dnfs)
         out: list[Estimate | None] = [None] * len(formulas)
-        for batch in _batches(formulas):
-            for index, estimate in zip(batch, self._predict([formulas[i] for i in batch], delta), strict=True):
+        for batch in node_batches(formulas):
+            estimates = self.predict_batch([formulas[i] for i in batch], delta=delta)
+            for index, estimate in zip(batch, estimates, strict=True):
                 out[index] = estimate
+        return [estimate for estimate in out if estimate is not None]
+
+    def predict_batch(
+        self, formulas: Sequence[DNF], *, delta: float = 0.05, after_block: Callable[[], None] = lambda: None
+    ) -> list[Estimate]:
+        """Formulas taken together as one graph; those that need no network are answered without."""
+        start = time.perf_counter()
+        out = [_trivial(dnf) for dnf in formulas]
+        asked = [i for i, estimate in enumerate(out) if estimate is None]
+        if asked:
+            largest = max(memory_needed(formulas[i], self.network.config.k) for i in asked)
+            check_memory(largest, self.memory)
+            with torch.inference_mode():
+                for step in run_in_blocks(self.network, self._graph([formulas[i] for i in asked]), after_block):
+                    mean, std = step
+            seconds = (time.perf_counter() - start) / len(asked)
+            for i, mu, sigma in zip(asked, mean.tolist(), std.tolist(), strict=True):
+                out[i] = self._estimate(formulas[i], mu, sigma, delta, seconds)
         return [estimate for estimate in out if estimate is not None]
 
     def trace(self, dnf: DNF) -> list[Estimate]:
@@ -121,24 +140,6 @@ class NeuralCounter:
     def _graph(self, formulas: Sequence[DNF]) -> Graph:
         return Graph.of(formulas).to(self.network.v_c.device)
 
-    def _predict(
-        self, formulas: Sequence[DNF], delta: float, after_block: Callable[[], None] = lambda: None
-    ) -> list[Estimate]:
-        """Formulas taken together as one graph; those that need no network are answered without."""
-        start = time.perf_counter()
-        out = [_trivial(dnf) for dnf in formulas]
-        asked = [i for i, estimate in enumerate(out) if estimate is None]
-        if asked:
-            largest = max(memory_needed(formulas[i], self.network.config.k) for i in asked)
-            check_memory(largest, self.memory)
-            with torch.inference_mode():
-                for step in run_in_blocks(self.network, self._graph([formulas[i] for i in asked]), after_block):
-                    mean, std = step
-            seconds = (time.perf_counter() - start) / len(asked)
-            for i, mu, sigma in zip(asked, mean.tolist(), std.tolist(), strict=True):
-                out[i] = self._estimate(formulas[i], mu, sigma, delta, seconds)
-        return [estimate for estimate in out if estimate is not None]
-
     def _estimate(self, dnf: DNF, mean: float, sigma: float, delta: float, seconds: float) -> Estimate:
         if not math.isfinite(mean):
             raise CheckpointError("the network's estimate is not finite: these weights cannot be used")
@@ -160,7 +161,7 @@ def _trivial(dnf: DNF) -> Estimate | None:
     return exact_estimate(0.0, "neural") if int(dnf.widths.min()) == 0 else None
 
 
-def _batches(formulas: Sequence[DNF]) -> list[list[int]]:
+def node_batches(formulas: Sequence[DNF]) -> list[list[int]]:
     """Indices by rising size, cut where a batch would pass BATCH_NODES nodes."""
     nodes = [2 * dnf.num_vars + dnf.num_clauses for dnf in formulas]
     out: list[list[int]] = []
