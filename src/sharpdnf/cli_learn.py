@@ -7,13 +7,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
-from sharpdnf.dnf import DNF, FloatArray
 from sharpdnf.errors import ConfigError
 
 if TYPE_CHECKING:
+    import numpy as np
+
+    from sharpdnf.dnf import DNF, FloatArray
     from sharpdnf.learn.train import Report
 
 
