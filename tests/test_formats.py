@@ -17,11 +17,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracle import dnfs, enumerate_count, enumerate_prob
 
-from sharpdnf import DNF
+from sharpdnf import DNF, count
 from sharpdnf.errors import InvalidFormula, ParseError
 from sharpdnf.formats import WRITE_DIALECTS, encode, read, reads, write, writes
 
-DATA = sorted((Path(__file__).parent / "data").glob("*.dnf"))
+HERE = Path(__file__).parent
+DATA = sorted((HERE / "data").glob("*.dnf"))
+EXAMPLES = sorted((HERE.parent / "examples").glob("*.dnf"))
 
 
 def comment(text: str, key: str, default: str | None = None) -> str | None:
@@ -40,8 +42,19 @@ def test_hand_counted_files(path: Path) -> None:
     DNF(*dnf.arrays)  # the parser's arrays pass the full check
 
 
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
+def test_examples(path: Path) -> None:
+    text = path.read_text()
+    dnf = read(path)
+    expect = comment(text, "expect")
+    assert dnf.num_clauses > 0
+    assert not dnf.notes
+    if expect is not None:
+        assert count(dnf, guarantee="exact").prob == pytest.approx(float(expect), rel=1e-12)
+
+
 def test_no_dialect_is_guessed() -> None:
-    text = (Path(__file__).parent / "data" / "pysdd.dnf").read_text()
+    text = (HERE / "data" / "pysdd.dnf").read_text()
     with pytest.raises(ParseError, match="PySDD"):
         reads(text)
     with pytest.raises(ParseError, match=r"says cnf.*pysdd"):

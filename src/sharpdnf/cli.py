@@ -111,7 +111,7 @@ def count(
 def marginals(
     file: File,
     *,
-    epsilon: Epsilon = 0.1,
+    epsilon: Epsilon = 0.02,
     delta: Delta = 0.05,
     seed: Seed = None,
     timeout: Timeout = None,
@@ -122,20 +122,22 @@ def marginals(
     """P(variable | formula) for every variable."""
     import json
 
-    import sharpdnf
     from sharpdnf import formats
+    from sharpdnf.analysis import posterior
 
     dnf = formats.read(file, dialect)
-    given = sharpdnf.marginals(dnf, epsilon=epsilon, delta=delta, rng=seed, timeout=timeout, threads=threads)
+    given = posterior(dnf, epsilon=epsilon, delta=delta, rng=seed, timeout=timeout, threads=threads)
     names = dnf.names or tuple(str(v) for v in range(1, dnf.num_vars + 1))
     width = max(8, *(len(name) for name in names)) if names else 8
     if not as_json:
-        echo(f"{'variable':<{width}}  {'prior':>10}  {'given the formula':>17}")
-    for name, prior, posterior in zip(names, dnf.prob.tolist(), given.tolist(), strict=True):
+        echo(f"{'variable':<{width}}  {'prior':>10}  {'given the formula':>17}  {'std. error':>10}")
+    columns = (dnf.prob.tolist(), given.prob.tolist(), given.std_error.tolist())
+    for name, prior, posterior, error in zip(names, *columns, strict=True):
         if as_json:
-            echo(json.dumps({"variable": name, "prior": prior, "prob": posterior}))
+            echo(json.dumps({"variable": name, "prior": prior, "prob": posterior, "std_error": error}))
         else:
-            echo(f"{name:<{width}}  {prior:>10.6g}  {posterior:>17.6g}")
+            echo(f"{name:<{width}}  {prior:>10.6g}  {posterior:>17.6g}  {error:>10.2g}")
+    raise typer.Exit(0 if given.met else NOT_MET)
 
 
 @app.command()
