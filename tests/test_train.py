@@ -20,7 +20,7 @@ from sharpdnf.dnf import DNF  # noqa: E402
 from sharpdnf.engines.sampling import label as sampling_label  # noqa: E402
 from sharpdnf.errors import CheckpointError, ConfigError  # noqa: E402
 from sharpdnf.learn.config import Config, LossConfig, MixConfig, OptimizerConfig, read_config  # noqa: E402
-from sharpdnf.learn.loss import Targets, accuracy, kl, label_sigma, robust  # noqa: E402
+from sharpdnf.learn.loss import Targets, accuracy, answer_loss, cauchy, kl, label_sigma, pseudo_huber, robust  # noqa: E402
 from sharpdnf.learn.model import NetworkConfig  # noqa: E402
 from sharpdnf.learn.stream import Example, ahead, draw_batch, num_nodes, pack  # noqa: E402
 from sharpdnf.learn.train import learning_rate, train  # noqa: E402
@@ -177,6 +177,18 @@ def test_label_sigma_and_losses():
     for loss in (kl, robust):
         assert float(loss(label, torch.tensor([sigma]), label, sigma)) == pytest.approx(0, abs=1e-6)
         assert float(loss(mean, torch.tensor([sigma]), label, sigma)) > 0
+
+
+def test_cauchy_pulls_less_on_tiny_answers():
+    """Both penalties agree on small errors; a log error of 5 at an answer of e^-20 must not dominate."""
+    small, large = torch.tensor([0.01]), torch.tensor([100.0])
+    assert torch.allclose(cauchy(small), pseudo_huber(small), rtol=1e-3)
+    assert float(cauchy(large)) < 0.1 * float(pseudo_huber(large))
+    values = {
+        kind: float(answer_loss(LossConfig(kind=kind), *(torch.tensor([v]) for v in (-15.0, 0.0486, -20.0))))
+        for kind in ("kl", "robust", "cauchy")
+    }
+    assert values["kl"] > values["robust"] > values["cauchy"] > 0
 
 
 def test_targets_follow_the_graph():

@@ -14,7 +14,7 @@ from sharpdnf.learn.model import NetworkConfig
 
 Table = TypeVar("Table")
 KINDS = ("paper", "spread", "uniform")
-LOSSES = ("kl", "robust")
+LOSSES = ("kl", "robust", "cauchy")
 
 
 def check(held: bool, message: str) -> None:
@@ -38,6 +38,8 @@ class MixConfig:
     widths: tuple[int, ...] = (2, 3, 4, 5, 6, 8)
     mass: tuple[float, float] = (0.05, 6.0)
     max_clauses: int = 1000
+    wide_weight: float = 1.0
+    """paper: how often settings with w >= 21, whose answers are nearly all about 0, are drawn beside the others"""
     epsilon: float = 0.01
     """of the labels, at delta 0.05"""
     start: float = 0.0
@@ -48,6 +50,7 @@ class MixConfig:
         check(2 <= self.num_vars[0] <= self.num_vars[1], f"data.mix num_vars {self.num_vars} is no range from 2 up")
         check(0 < self.mass[0] <= self.mass[1], f"data.mix mass {self.mass} is no range of positive numbers")
         check(0 < self.epsilon < 1, f"data.mix epsilon must lie between 0 and 1, not {self.epsilon}")
+        check(0 < self.wide_weight <= 1, f"data.mix wide_weight must lie in (0, 1], not {self.wide_weight}")
         check(self.weight >= 0, f"data.mix weight must not be negative, not {self.weight}")
         check(len(self.widths) > 0 and min(self.widths) >= 1, "data.mix widths must be positive")
         check(self.max_clauses >= 1, "data.mix max_clauses must be positive")
@@ -76,7 +79,7 @@ class DataConfig:
 @dataclass(frozen=True)
 class LossConfig:
     kind: str = "kl"
-    """"kl": the paper's; "robust": pseudo-Huber of the log error and of the probability error"""
+    """"kl": the paper's; "robust": linear in large errors; "cauchy": robust, but logarithmic in large log errors"""
     label_epsilon: float = 0.1
     label_delta: float = 0.05
     """the label's sigma is log(1 + epsilon) / F^-1(1 - delta / 2), however tight the label is"""

@@ -4,13 +4,15 @@
 ``robust``: 0.2 x pseudo-Huber(log error / 0.0486) + pseudo-Huber(probability error / 0.02), which weighs what the
 additive metric weighs: under ``kl`` the squared log error of tiny answers swamps everything else. The predicted sigma
 is trained by the divergence's own sigma terms.
+``cauchy``: the same with log(1 + z^2) / 2 of the log error, whose pull fades with distance: an answer of 1e-10 that is
+ten times too large is no concern of the metric, and under ``robust`` such answers still gave most of the gradient.
 Dense supervision adds heads on the final literal and conjunction states, thrown away after training.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -26,6 +28,7 @@ from sharpdnf.learn.stream import Example
 
 LOG_SCALE = 0.0486
 PROB_SCALE = 0.02
+Penalty = Callable[[Tensor], Tensor]
 
 
 def label_sigma(epsilon: float, delta: float) -> float:
@@ -78,9 +81,13 @@ def pseudo_huber(z: Tensor) -> Tensor:
     return torch.sqrt(1.0 + z.square()) - 1.0
 
 
-def robust(mean: Tensor, std: Tensor, log_prob: Tensor, sigma: float) -> Tensor:
-    """[F]: linear in large errors, in the logarithm and in the probability."""
-    log_error = pseudo_huber((mean - log_prob) / LOG_SCALE)
+def cauchy(z: Tensor) -> Tensor:
+    return 0.5 * torch.log1p(z.square())
+
+
+def robust(mean: Tensor, std: Tensor, log_prob: Tensor, sigma: float, *, log_term: Penalty = pseudo_huber) -> Tensor:
+    """[F]: a robust penalty of the log error, and a linear one of large errors of the probability."""
+    log_error = log_term((mean - log_prob) / LOG_SCALE)
     prob_error = pseudo_huber((mean.exp() - log_prob.exp()) / PROB_SCALE)
     return 0.2 * log_error + prob_error + 0.1 * sigma_divergence(std, sigma)
 
@@ -107,8 +114,10 @@ class Heads(nn.Module):
 def answer_loss(config: LossConfig, mean: Tensor, std: Tensor, log_prob: Tensor) -> Tensor:
     """The mean over the batch's formulas of the configured loss."""
     sigma = label_sigma(config.label_epsilon, config.label_delta)
-    per_formula = (kl if config.kind == "kl" else robust)(mean, std, log_prob, sigma)
-    return per_formula.mean()
+    if config.kind == "kl":
+        return kl(mean, std, log_prob, sigma).mean()
+    log_term = pseudo_huber if config.kind == "robust" else cauchy
+    return robust(mean, std, log_prob, sigma, log_term=log_term).mean()
 
 
 def accuracy(mean: Tensor, log_prob: Tensor) -> dict[float, float]:

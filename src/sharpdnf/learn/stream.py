@@ -63,7 +63,8 @@ def _draw_setting(mix: MixConfig, n: int, rng: np.random.Generator) -> tuple[int
         valid = settings(n)
         if not valid:
             raise InvalidFormula(f"the paper has no setting for {n} variables")
-        return valid[int(rng.integers(len(valid)))]
+        weights = np.array([mix.wide_weight if width >= 21 else 1.0 for width, _ in valid])
+        return valid[int(rng.choice(len(valid), p=weights / weights.sum()))]
     for _ in range(1000):
         width = int(rng.choice(mix.widths))
         mass = math.exp(rng.uniform(math.log(mix.mass[0]), math.log(mix.mass[1])))
