@@ -132,11 +132,11 @@ def marginals(
     if not as_json:
         echo(f"{'variable':<{width}}  {'prior':>10}  {'given the formula':>17}  {'std. error':>10}")
     columns = (dnf.prob.tolist(), given.prob.tolist(), given.std_error.tolist())
-    for name, prior, posterior, error in zip(names, *columns, strict=True):
+    for name, prior, updated, error in zip(names, *columns, strict=True):
         if as_json:
-            echo(json.dumps({"variable": name, "prior": prior, "prob": posterior, "std_error": error}))
+            echo(json.dumps({"variable": name, "prior": prior, "prob": updated, "std_error": error}))
         else:
-            echo(f"{name:<{width}}  {prior:>10.6g}  {posterior:>17.6g}  {error:>10.2g}")
+            echo(f"{name:<{width}}  {prior:>10.6g}  {updated:>17.6g}  {error:>10.2g}")
     raise typer.Exit(0 if given.met else NOT_MET)
 
 
