@@ -53,6 +53,11 @@ def test_only_the_command_line_prints() -> None:
             assert not printing, path
 
 
+def test_public_names_are_not_modules() -> None:
+    """Importing a module sets the package's attribute of that name, whatever was there."""
+    assert not set(sharpdnf.__all__) & {path.stem for path in PACKAGE.glob("*.py")}
+
+
 def test_public_names_exist() -> None:
     assert set(sharpdnf.__all__) == set(sharpdnf._HOME)
     for name in sharpdnf.__all__:

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# Public name -> the module that defines it. Imported at first use, so that a command line's --help needs no numpy.
+# Public name -> the module that defines it. None may be called like a module: importing that would hide it.
+# Imported at first use, so that a command line's --help needs no numpy.
 _HOME = {
     "DNF": "dnf",
     "Batch": "dnf",
