@@ -195,7 +195,7 @@ def runtime_tables(runtimes: Sequence[Runtime]) -> list[Table]:
     engines = list(dict.fromkeys(r.engine for r in runtimes))
     note = (
         "KLM (Xeon E5-2640v3, one core) and GNN (P100) are the paper's figures from other hardware; the rest was "
-        "measured on the same formulas in one run. In bold the fastest of what was measured here."
+        "measured on the same formulas in one run, in processor seconds. In bold the fastest of what was measured here."
     )
 
     def lines(widths: Iterable[int]) -> list[tuple[str, ...]]:
