@@ -67,6 +67,12 @@ def test_subset_keeps_proportions_and_takes_a_formula_once() -> None:
     assert {e.shift for e in chosen} == {0, 1, 2, 3}
     assert len(composition.subset("size-15000", None)) == 116
     assert len(composition.subset("size-10000", 29)) == 29
+    few = composition.subset("size-15000", 10)
+    assert len({e.width for e in few}) >= 5 and len({e.index for e in few}) == 10
+    nearly_all = composition.subset("structure", 13_000)
+    assert len({e.index for e in nearly_all}) == len(nearly_all)
+    for size in (7, 100, 347):
+        assert len({e.index for e in composition.subset("size-10000", size)}) == size
 
 
 def one_quarter(dnf: DNF, rng: np.random.Generator) -> float:

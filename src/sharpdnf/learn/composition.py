@@ -90,8 +90,12 @@ def subset(name: str, size: int | None, seed: int = 0) -> list[Example]:
     if size is None or size >= total * shifts:
         return [example(name, i, shift, seed) for i in range(total) for shift in range(shifts)]
     out, start = [], 0
-    for count in sizes.values():
-        taken = min(count, max(1, round(size * count / total)))
-        out += [example(name, start + j, j % shifts, seed) for j in range(taken)]
+    for n, count in sizes.items():
+        taken, turn = min(count, max(1, round(size * count / total))), len(settings(n))
+        for j in range(taken):
+            # Strides of 12 through a turn of the settings (23 or 29, both prime), so that part of a turn is spread too.
+            first = j - j % turn
+            place = first + 12 * j % turn if first + turn <= count else j
+            out.append(example(name, start + place, place % shifts, seed))
         start += count
     return out
