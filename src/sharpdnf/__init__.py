@@ -1,7 +1,7 @@
 """Weighted #DNF counting: exact, guaranteed and learned.
 
 >>> import sharpdnf
->>> sharpdnf.count(sharpdnf.DNF.from_clauses([[1, 2], [-1, 3]])).prob
+>>> round(sharpdnf.count(sharpdnf.DNF.from_clauses([[1, 2], [-1, 3]])).prob, 12)
 0.5
 """
 
