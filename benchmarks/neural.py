@@ -189,22 +189,6 @@ def main() -> None:
     runtimes = measure_runtimes(counter.predict, say=lambda line: print(line, file=sys.stderr))
     write_records(RESULTS / "neural_runtimes.csv", runtimes, Runtime)
     print("\n" + runtime_tables(runtimes)[1].markdown())
-    print(who_wins(runtimes))
-
-
-def who_wins(runtimes: list[Runtime]) -> str:
-    """Plainly: on how many of the cells the network is the fastest, and by how much it is slower elsewhere."""
-    seconds = {(r.engine, r.n, r.w): r.seconds for r in runtimes}
-    cells = [(n, w) for engine, n, w in seconds if engine == "neural"]
-    lines = []
-    for rival in ("sampling", "conditioned"):
-        ratios = [seconds["neural", n, w] / seconds[rival, n, w] for n, w in cells]
-        won = sum(ratio < 1 for ratio in ratios)
-        lines.append(
-            f"The network is faster than `{rival}` in {won} of {len(cells)} cells; "
-            f"it takes {np.median(ratios):.3g} times as long in the median ({min(ratios):.3g} to {max(ratios):.3g})."
-        )
-    return "\n".join(lines)
 
 
 if __name__ == "__main__":
