@@ -1,0 +1,149 @@
+"""The white list: which constructs have a sound lineage. What is not listed is refused by name, never passed through."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from sqlglot import exp
+from sqlglot.dialects import Dialect
+from sqlglot.tokens import TokenType
+
+from sharpdnf.errors import UnsupportedSQL
+from sharpdnf.sql.catalog import Functions
+
+
+def refuse(construct: str, why: str) -> NoReturn:
+    raise UnsupportedSQL(f"{construct} is not supported: {why}")
+
+
+# Arguments of the structural nodes that the rewriter reads. Any other argument that is set is a construct it does
+# not know (QUALIFY, PIVOT, SAMPLE, LATERAL, hints, locks, ...).
+STRUCTURE: dict[type[exp.Expression], frozenset[str]] = {
+    exp.Select: frozenset("expressions distinct from_ joins where group having order limit offset with_".split()),
+    exp.SetOperation: frozenset("this expression distinct with_ order limit offset".split()),
+    exp.Subquery: frozenset("this alias with_".split()),
+    exp.Table: frozenset("this db catalog alias joins".split()),
+    exp.TableAlias: frozenset("this columns".split()),
+    exp.Join: frozenset("this on using side kind method".split()),
+    exp.With: frozenset("expressions recursive".split()),
+    exp.CTE: frozenset("this alias materialized".split()),
+    exp.Group: frozenset("expressions all".split()),
+    exp.In: frozenset("this expressions query".split()),
+    exp.Star: frozenset(),
+    exp.Ordered: frozenset("this desc nulls_first".split()),
+    exp.Column: frozenset("this table db catalog".split()),
+}
+ARGUMENT_NAMES = {
+    "laterals": "LATERAL",
+    "pivots": "PIVOT",
+    "sample": "sampling (TABLESAMPLE)",
+    "qualify": "QUALIFY",
+    "windows": "WINDOW",
+    "only": "ONLY",
+    "fetch": "FETCH",
+    "locks": "FOR UPDATE",
+    "by_name": "UNION BY NAME",
+    "ordinality": "WITH ORDINALITY",
+    "except_": "* EXCLUDE",
+    "replace": "* REPLACE",
+    "rename": "* RENAME",
+    "join_mark": "(+)",
+}
+
+EXPRESSIONS: frozenset[type[exp.Expression]] = frozenset(
+    {
+        exp.Column, exp.Identifier, exp.Literal, exp.Boolean, exp.Null, exp.Paren, exp.Tuple, exp.Var,
+        exp.And, exp.Or, exp.Not, exp.Xor, exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE,
+        exp.NullSafeEQ, exp.NullSafeNEQ, exp.Is, exp.Between, exp.In, exp.Like, exp.ILike, exp.SimilarTo,
+        exp.RegexpLike, exp.RegexpILike, exp.Glob, exp.Escape, exp.Exists, exp.Any, exp.All,
+        exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Pow, exp.Neg, exp.BitwiseAnd, exp.BitwiseOr,
+        exp.BitwiseXor, exp.BitwiseNot, exp.BitwiseLeftShift, exp.BitwiseRightShift, exp.DPipe, exp.Concat,
+        exp.Case, exp.If, exp.Cast, exp.TryCast, exp.DataType, exp.DataTypeParam, exp.Interval, exp.Collate,
+        exp.AtTimeZone, exp.Bracket, exp.Array, exp.Slice, exp.JSONPath, exp.JSONPathRoot, exp.JSONPathKey,
+        exp.JSONPathSubscript, exp.Anonymous,
+    }
+)  # fmt: skip
+FORBIDDEN_FUNCTIONS: tuple[type[exp.Expression], ...] = (
+    exp.UDTF, exp.Explode, exp.Unnest, exp.Rand, exp.Randn, exp.Uuid, exp.GenerateSeries, exp.Columns, exp.Lambda,
+)  # fmt: skip
+NOT_FUNCTIONS = frozenset({"and", "or", "not", "in", "exists", "any", "all", "some", "values", "as", "on", "using"})
+TABLE_FUNCTIONS = frozenset(
+    "range generate_series read_parquet parquet_scan read_csv read_csv_auto read_json read_json_auto read_ndjson "
+    "pandas_scan arrow_scan python_arrow_scan".split()
+)
+"""Table functions that only read files, frames or numbers, so they cannot hide an uncertain table."""
+PROBABILITY_FUNCTIONS = frozenset({"prob", "expected_count", "expected_sum"})
+
+
+def check_structure(node: exp.Expression) -> None:
+    """Refuses a structural node with an argument that the rewriter does not read."""
+    known = next((STRUCTURE[kind] for kind in type(node).__mro__ if kind in STRUCTURE), None)
+    if known is None:
+        refuse(type(node).__name__.upper(), "the rewriter does not know it")
+    for name, value in node.args.items():
+        if value and name not in known:
+            label = ARGUMENT_NAMES.get(name, f"{name.rstrip('_').upper()} of {type(node).__name__.upper()}")
+            refuse(label, "its lineage is not defined here")
+
+
+def check_expression(node: exp.Expression, *, aggregates: bool) -> None:
+    """Refuses a scalar node outside the white list; ``aggregates`` tells whether only certain rows are aggregated."""
+    kind = type(node)
+    if kind in EXPRESSIONS:
+        return
+    if isinstance(node, exp.Window):
+        refuse("a window function", "its value depends on which uncertain rows exist")
+    if isinstance(node, exp.AggFunc):
+        if aggregates:
+            return
+        refuse(
+            f"the aggregate {node.sql_name()}()",
+            "over uncertain rows only expected_count() and expected_sum(x), alone in the select list, are defined",
+        )
+    if isinstance(node, FORBIDDEN_FUNCTIONS):
+        refuse(kind.__name__, "it makes rows or random values")
+    if isinstance(node, exp.Func):
+        return
+    if isinstance(node, exp.Star | exp.Distinct | exp.Order | exp.Ordered) and aggregates:
+        return
+    refuse(f"{kind.__name__} in {node.sql()[:60]!r}", "the rewriter does not know it")
+
+
+def called_names(sql: str, dialect: str) -> list[str]:
+    """Lower-case names that stand before a parenthesis, as the tokenizer sees them: no parse tree can hide one."""
+    tokens = Dialect.get_or_raise(dialect).tokenize(sql)
+    names = []
+    for token, following in zip(tokens, tokens[1:], strict=False):
+        if following.token_type is TokenType.L_PAREN and (token.text[:1].isalpha() or token.text[:1] == "_"):
+            names.append(token.text.lower())
+    return names
+
+
+def check_functions(sql: str, dialect: str, functions: Functions) -> None:
+    """Refuses volatile functions, user macros and functions that the database does not list as its own."""
+    for name in called_names(sql, dialect):
+        if name in PROBABILITY_FUNCTIONS and name not in functions.user:
+            continue
+        if name in functions.user:
+            refuse(f"the user-defined function {name}()", "it can read tables that the query does not show")
+        if name in functions.volatile:
+            refuse(f"{name}()", "its value changes from call to call, so the query has no fixed lineage")
+
+
+def check_call(node: exp.Func, dialect: str, functions: Functions) -> None:
+    """Refuses aggregates that the parser does not know as such, by what the database says of the name."""
+    own = node.name if isinstance(node, exp.Anonymous) else node.sql_name()
+    for name in (own.lower(), node.sql(dialect).split("(")[0].lower()):
+        if name in PROBABILITY_FUNCTIONS:
+            refuse(
+                f"{name}() here",
+                "prob() stands in the outermost HAVING or ORDER BY, expected_count() and expected_sum(x) alone in "
+                "the outermost select list",
+            )
+        if name in functions.aggregates:
+            refuse(f"the aggregate {name}()", "its value depends on which uncertain rows exist")
+
+
+def is_scalar_extreme(node: exp.Expression, dialect: str) -> bool:
+    """SQLite's max(a, b) is a scalar function that shares its name with the aggregate."""
+    return dialect == "sqlite" and isinstance(node, exp.Max | exp.Min) and bool(node.expressions)

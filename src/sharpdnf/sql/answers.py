@@ -1,0 +1,169 @@
+"""The answers of a probabilistic query: tables for people and programs, their lineage, the rows that matter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sharpdnf.dnf import DNF
+from sharpdnf.sql.counting import Counts
+from sharpdnf.sql.expected import Expected
+from sharpdnf.sql.lineage import Formulas
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
+    from sharpdnf.sql.database import ProbDB
+
+IntArray = npt.NDArray[np.int64]
+COLUMNS = ("prob", "lower", "upper", "guarantee", "engine", "num_clauses")
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """An uncertain row and what it means for an answer: P(answer | row) - P(answer | no row)."""
+
+    row: str
+    prob: float
+    influence: float
+
+
+class Answers:
+    """One row per answer: its columns, then prob, lower, upper, guarantee, engine, num_clauses."""
+
+    def __init__(
+        self,
+        labels: tuple[str, ...],
+        values: pa.Table,
+        counts: Counts,
+        formulas: Formulas,
+        formula_of_answer: IntArray,
+        number_of_answer: IntArray,
+        clauses: tuple[IntArray, IntArray],
+        database: ProbDB,
+        expected: list[tuple[int, Expected]],
+    ) -> None:
+        self.labels, self.counts = labels, counts
+        self._values, self._formulas, self._formula_of_answer = values, formulas, formula_of_answer
+        self._number_of_answer, self._clauses = number_of_answer, clauses
+        self._database, self._expected = database, expected
+
+    def __len__(self) -> int:
+        return len(self.counts.prob)
+
+    @property
+    def prob(self) -> Any:
+        """float64[answers]: the probabilities."""
+        return self.counts.prob
+
+    @property
+    def met(self) -> bool:
+        """Whether every answer reached the guarantee asked for within the limits."""
+        return bool(self.counts.met.all())
+
+    def arrow(self) -> pa.Table:
+        import pyarrow as pa
+
+        columns: list[tuple[str, Any]] = list(zip(self.labels, self._values.columns, strict=True))
+        for position, value in self._expected:
+            columns.insert(position, (value.label, pa.array(value.value)))
+        for _, value in self._expected:
+            columns += [(f"{value.label}_lower", pa.array(value.lower)), (f"{value.label}_upper", pa.array(value.upper))]
+        taken = {*COLUMNS, "near_cut"}
+        named: list[tuple[str, Any]] = []
+        for name, values in columns:  # an answer column called prob must not hide ours
+            unique, suffix = name, 1
+            while unique in taken:
+                suffix += 1
+                unique = f"{name}_{suffix}"
+            taken.add(unique)
+            named.append((unique, values))
+        for name in ("prob", "lower", "upper"):
+            named.append((name, pa.array(getattr(self.counts, name))))
+        for name in ("guarantee", "engine"):
+            named.append((name, pa.array(getattr(self.counts, name).tolist(), type=pa.string())))
+        named.append(("num_clauses", pa.array(self.num_clauses)))
+        if self.counts.near_cut is not None:
+            named.append(("near_cut", pa.array(self.counts.near_cut)))
+        return pa.table([values for _, values in named], names=[name for name, _ in named])
+
+    @property
+    def num_clauses(self) -> Any:
+        """int64[answers]: size of the lineage; 0 for an aggregate over no row."""
+        where = self._formula_of_answer
+        sizes = np.concatenate([self._formulas.num_clauses, [0]])
+        return sizes[where]
+
+    def df(self) -> pd.DataFrame:
+        return self.arrow().to_pandas()
+
+    def pl(self) -> pl.DataFrame:
+        import polars as pl
+
+        return pl.from_arrow(self.arrow())
+
+    def show(self, limit: int = 20) -> None:
+        """Prints the first answers as a table."""
+        from rich.console import Console
+
+        Console().print(self.table(limit))
+
+    def table(self, limit: int = 20) -> Any:
+        """A rich table of the first answers."""
+        from rich.table import Table
+
+        data = self.arrow()
+        table = Table(caption=f"{len(self)} answers" if len(self) > limit else None)
+        for name in data.column_names:
+            numeric = name in ("prob", "lower", "upper", "num_clauses")
+            table.add_column(name, justify="right" if numeric else "left")
+        for row in data.slice(0, limit).to_pylist() if len(set(data.column_names)) == data.num_columns else ():
+            table.add_row(*(f"{v:.6g}" if isinstance(v, float) else "NULL" if v is None else str(v) for v in row.values()))
+        return table
+
+    def __repr__(self) -> str:
+        return f"Answers({len(self)} rows: {', '.join(self.labels)}; prob, lower, upper)"
+
+    def _formula(self, index: int) -> tuple[DNF, Any]:
+        """The formula of one answer over its own variables, and the uncertain row of each."""
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"answer {index} of {len(self)}")
+        number = int(self._formula_of_answer[index])
+        if number < 0:
+            return DNF.from_clauses([]), np.zeros(0, dtype=np.int64)
+        whole = self._formulas.batch[number]
+        used, inverse = np.unique(whole.literals >> 1, return_inverse=True)
+        literals = (2 * inverse + (whole.literals & 1)).astype(np.int32)
+        rows = self._formulas.row_of_var[used]
+        return DNF(whole.indptr, literals, whole.prob[used]), rows
+
+    def lineage(self, index: int) -> DNF:
+        """The lineage of an answer as a DNF whose variables are named after the uncertain rows.
+
+        A row of a block of exclusive rows stands for the choice of that row after those before it were not chosen;
+        a choice inside a large block is called ``choice`` and a number.
+        """
+        dnf, rows = self._formula(index)
+        names = self._database.row_names(rows)
+        unique: dict[str, int] = {}
+        for i, name in enumerate(names):
+            seen = unique[name] = unique.get(name, 0) + 1
+            names[i] = name if seen == 1 else f"{name}#{seen}"
+        return DNF(dnf.indptr, dnf.literals, dnf.prob, names=tuple(names))
+
+    def explain(self, index: int, top: int = 5) -> list[Reason]:
+        """The rows whose presence changes the answer's probability most, computed exactly."""
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"answer {index} of {len(self)}")
+        rows, answer_of_clause = self._clauses
+        number = self._number_of_answer[index]
+        first, last = np.searchsorted(answer_of_clause, [number, number + 1])
+        reasons = self._database.influences(rows[first:last])
+        order = sorted(range(len(reasons)), key=lambda i: -abs(reasons[i][2]))[:top]
+        names = self._database.row_names(np.array([reasons[i][0] for i in order], dtype=np.int64))
+        return [Reason(name, reasons[i][1], reasons[i][2]) for name, i in zip(names, order, strict=True)]

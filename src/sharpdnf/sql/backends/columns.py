@@ -1,0 +1,41 @@
+"""Python rows to Arrow columns and data frames to Python rows, for databases that do not speak Arrow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def python_columns(rows: list[tuple[Any, ...]], count: int) -> pa.Table:
+    """Columns ``_c0``... of the rows; a column of mixed types becomes text."""
+    import pyarrow as pa
+
+    columns = {}
+    for i in range(count):
+        values = [row[i] for row in rows]
+        try:
+            columns[f"_c{i}"] = pa.array(values)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
+            columns[f"_c{i}"] = pa.array([None if v is None else str(v) for v in values], type=pa.string())
+    return pa.table(columns)
+
+
+def frame_rows(frame: object) -> tuple[list[str], list[list[Any]]]:
+    """The column names and rows of a pandas, polars or Arrow frame."""
+    import pyarrow as pa
+
+    if isinstance(frame, pa.Table | pa.RecordBatch):
+        table = pa.table(frame)
+    elif hasattr(frame, "__arrow_c_stream__"):
+        table = pa.table(frame)
+    elif hasattr(frame, "to_arrow"):
+        table = frame.to_arrow()
+    elif type(frame).__module__.startswith("pandas"):
+        table = pa.Table.from_pandas(frame, preserve_index=False)
+    elif isinstance(frame, dict):
+        table = pa.table(frame)
+    else:
+        raise ValueError(f"register takes a pandas, polars or Arrow frame, not {type(frame).__name__}")
+    return list(table.column_names), [list(row) for row in zip(*(c.to_pylist() for c in table.columns), strict=True)]

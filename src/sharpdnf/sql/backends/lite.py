@@ -1,0 +1,176 @@
+"""SQLite: row numbers beside the user's tables, so that collations, affinities and indexes stay in force."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Any
+
+import numpy as np
+from sqlglot import exp
+
+from sharpdnf.errors import SQLError
+from sharpdnf.sql.allowed import refuse
+from sharpdnf.sql.backends import FloatArray, LineageRows, Shape, column, grouped, numbering, quoted
+from sharpdnf.sql.backends.columns import frame_rows, python_columns
+from sharpdnf.sql.catalog import ROW_ID, Functions, Relation
+from sharpdnf.sql.tables import parse_view
+
+VOLATILE = frozenset("random randomblob changes total_changes last_insert_rowid load_extension".split())
+CHUNK = 200_000
+"""Rows of lineage per string: SQLite hands them over as text, so no Python object is made for a row."""
+
+
+class SQLite:
+    dialect = "sqlite"
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+
+    def fold(self, identifier: exp.Identifier) -> str:
+        return str(identifier.this).lower()
+
+    def execute(self, sql: str) -> None:
+        self.rows(sql)
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        cursor = self.connection.cursor()
+        cursor.row_factory = None
+        try:
+            return cursor.execute(sql).fetchall()
+        except (sqlite3.Error, sqlite3.Warning) as error:
+            raise SQLError(f"SQLite: {error}") from None
+        finally:
+            cursor.close()
+
+    def numbers(self, sql: str, columns: int) -> FloatArray:
+        return np.array(self.rows(sql), dtype=np.float64).reshape(-1, columns)
+
+    def describe(self, sql: str) -> tuple[str, ...] | None:
+        cursor = self.connection.cursor()
+        try:
+            cursor.execute(f"SELECT * FROM ({sql}) AS _d LIMIT 0")
+            return tuple(entry[0] for entry in cursor.description)
+        except (sqlite3.Error, sqlite3.Warning):
+            return None
+        finally:
+            cursor.close()
+
+    def resolve(self, parts: tuple[str, ...], home: tuple[str, ...] | None) -> Relation | None:
+        if len(parts) > 2:
+            raise SQLError(f"SQLite names have at most a schema and a table, not {'.'.join(parts)!r}")
+        found = []
+        for _, schema, _ in self.rows("PRAGMA database_list"):
+            if len(parts) == 2 and schema.lower() != parts[0]:
+                continue
+            listing = exp.Table(this=quoted("sqlite_temp_schema" if schema == "temp" else "sqlite_schema"),
+                                db=quoted(schema))  # fmt: skip
+            name = exp.Literal.string(parts[-1]).sql("sqlite")
+            kinds = self.rows(
+                f"SELECT name, type, sql FROM {listing.sql('sqlite')} WHERE type IN ('table', 'view') AND "
+                f"lower(name) = {name}"
+            )
+            found += [(schema, *row) for row in kinds]
+        if len(found) > 1:
+            refuse(f"the name {'.'.join(parts)!r}", f"it could mean {len(found)} relations: say which schema")
+        if not found:
+            return None
+        schema, name, kind, sql = found[0]
+        path = (schema, name)
+        columns = tuple(row[1] for row in self.rows(f"PRAGMA {quoted(schema).sql('sqlite')}.table_info"
+                                                    f"({quoted(name).sql('sqlite')})"))  # fmt: skip
+        if kind == "table" and str(sql).upper().startswith("CREATE VIRTUAL"):
+            return Relation(path, path, columns)
+        definition, labels = parse_view(sql, "sqlite") if kind == "view" else (None, None)
+        return Relation(path, path, columns, definition, labels)
+
+    def related(self, relation: Relation) -> tuple[Relation, ...]:
+        return ()
+
+    def collates(self) -> bool:
+        """Whether any table or view has a collation of its own; copies of rows would lose it."""
+        for _, schema, _ in self.rows("PRAGMA database_list"):
+            listing = "sqlite_temp_schema" if schema == "temp" else "sqlite_schema"
+            if self.rows(f"SELECT 1 FROM {quoted(schema).sql('sqlite')}.{listing} WHERE sql LIKE '%collate%' LIMIT 1"):
+                return True
+        return False
+
+    def functions(self) -> Functions:
+        listed = self.rows("SELECT DISTINCT lower(name), builtin, type FROM pragma_function_list")
+        scalars = {name for name, _, kind in listed if kind == "s"}
+        return Functions(
+            frozenset(name for name, _, kind in listed if kind != "s" and name not in scalars - {"max", "min"}),
+            VOLATILE,
+            frozenset(name for name, builtin, _ in listed if not builtin),
+            frozenset(name for name, _, _ in listed),
+        )
+
+    def temporary(self, name: str) -> exp.Table:
+        return exp.Table(this=quoted(name), db=quoted("temp"))
+
+    def materialise(self, name: str, relation: Relation, prob: str, base: int) -> exp.Expression:
+        table = self.temporary(name)
+        target = table.sql("sqlite")
+        self.execute(f"DROP TABLE IF EXISTS {target}")
+        taken = {c.lower() for c in relation.columns}
+        rowid = next((r for r in ("rowid", "_rowid_", "oid") if r not in taken), None)
+        plain = relation.table().sql("sqlite")
+        if relation.definition is None and rowid and self.describe(f"SELECT {rowid} FROM {plain}") is not None:
+            p = column(prob).sql("sqlite")
+            self.execute(
+                f"CREATE TEMP TABLE {quoted(name).sql('sqlite')} AS SELECT row_number() OVER (ORDER BY {rowid}) + "
+                f"{base - 1} AS {ROW_ID}, {rowid} AS _rid FROM {plain} WHERE {p} > 0"
+            )
+            index = quoted(f"{name}_rid").sql("sqlite")
+            self.execute(f"CREATE UNIQUE INDEX temp.{index} ON {quoted(name).sql('sqlite')} (_rid)")
+            columns = ", ".join(column(c, "_t").sql("sqlite") for c in relation.columns)
+            sql = f"(SELECT _m.{ROW_ID}, {columns} FROM {plain} AS _t JOIN {target} AS _m ON _m._rid = _t.{rowid})"
+            return exp.maybe_parse(sql, dialect="sqlite")
+        if self.collates():
+            refuse(f"the uncertain relation {relation.path[-1]!r}",
+                   "it has no row numbers and a copy of it would lose its collations")  # fmt: skip
+        self.execute(f"CREATE TEMP TABLE {quoted(name).sql('sqlite')} AS "
+                     f"{numbering(relation, prob, base).sql('sqlite')}")  # fmt: skip
+        return table
+
+    def register(self, name: str, frame: object) -> None:
+        """A data frame as a temporary table."""
+        names, rows = frame_rows(frame)
+        target = quoted(name).sql("sqlite")
+        columns = ", ".join(quoted(n).sql("sqlite") for n in names)
+        self.execute(f"DROP TABLE IF EXISTS temp.{target}")
+        self.execute(f"CREATE TEMP TABLE {target} ({columns})")
+        marks = ", ".join("?" * len(names))
+        try:
+            self.connection.executemany(f"WITH _x AS (SELECT 1) INSERT INTO temp.{target} VALUES ({marks})", rows)
+        except sqlite3.Error as error:
+            raise SQLError(f"SQLite: {error}") from None
+
+    def version(self) -> object:
+        return self.rows("PRAGMA data_version")[0][0], self.connection.total_changes
+
+    def interrupt(self) -> None:
+        self.connection.interrupt()
+
+    def lineage(self, query: exp.Query, shape: Shape) -> LineageRows:
+        shown, measures, lineage, identity = shape.names()
+        target = quoted("_sharpdnf_lineage").sql("sqlite")
+        self.execute(f"DROP TABLE IF EXISTS temp.{target}")
+        self.execute(f"CREATE TEMP TABLE {target} AS {grouped(query, shape, 'sqlite', bare=True).sql('sqlite')}")
+        try:
+            names = ", ".join(quoted(n).sql("sqlite") for n in shown) or "1"
+            answers = python_columns(self.rows(f"SELECT {names} FROM temp.{target} GROUP BY _g ORDER BY _g"), len(shown))
+            whole = ["_g", *(f"coalesce({n}, -1)" for n in [*lineage, *identity])]
+            parts = self.rows(
+                f"SELECT group_concat({' || char(44) || '.join(whole)}) FROM temp.{target} GROUP BY rowid / {CHUNK}"
+            )
+            arrays = [np.fromstring(text, dtype=np.int64, sep=",") for (text,) in parts]
+            flat = np.concatenate([np.zeros(0, np.int64), *arrays]).reshape(-1, len(whole))
+            sums = ", ".join(f"coalesce({m}, 0.0)" for m in measures)
+            values = self.numbers(f"SELECT {sums} FROM temp.{target} ORDER BY rowid", len(measures)) if sums else None
+        finally:
+            self.execute(f"DROP TABLE temp.{target}")
+        order = np.argsort(flat[:, 0], kind="stable")
+        flat = flat[order]
+        last = 1 + len(lineage)
+        measured = values[order] if values is not None else np.zeros((len(flat), 0))
+        return LineageRows(answers, flat[:, 0].copy(), flat[:, 1:last].copy(), flat[:, last:].copy(), measured)

@@ -1,0 +1,174 @@
+"""Stock PostgreSQL through psycopg: temporary tables, and lineage by binary COPY straight into numpy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import psycopg
+from sqlglot import exp
+
+from sharpdnf.errors import SQLError
+from sharpdnf.sql.backends import FloatArray, IntArray, LineageRows, Shape, grouped, numbering, quoted
+from sharpdnf.sql.backends.columns import frame_rows, python_columns
+from sharpdnf.sql.catalog import Functions, Relation
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+COPY_HEADER = 19
+"""Bytes before the first tuple: an 11-byte signature, flags, the length of an (empty) extension."""
+
+
+class PostgreSQL:
+    dialect = "postgres"
+
+    def __init__(self, connection: Connection[Any]) -> None:
+        self.connection = connection
+
+    def fold(self, identifier: exp.Identifier) -> str:
+        return str(identifier.this) if identifier.args.get("quoted") else str(identifier.this).lower()
+
+    def execute(self, sql: str) -> None:
+        self.rows(sql)
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        try:
+            # A savepoint inside the caller's transaction, a transaction of our own otherwise.
+            with self.connection.transaction(), self.connection.cursor(row_factory=psycopg.rows.tuple_row) as cursor:
+                cursor.execute(sql)
+                return cursor.fetchall() if cursor.description else []
+        except psycopg.Error as error:
+            raise SQLError(f"PostgreSQL: {error}") from None
+
+    def numbers(self, sql: str, columns: int) -> FloatArray:
+        return np.array(self.rows(sql), dtype=np.float64).reshape(-1, columns)
+
+    def describe(self, sql: str) -> tuple[str, ...] | None:
+        try:
+            with self.connection.transaction(), self.connection.cursor() as cursor:
+                cursor.execute(f"SELECT * FROM ({sql}) AS _d LIMIT 0")
+                return tuple(entry.name for entry in cursor.description or ())
+        except psycopg.Error:
+            return None
+
+    def resolve(self, parts: tuple[str, ...], home: tuple[str, ...] | None) -> Relation | None:
+        name = exp.Literal.string(".".join(quoted(part).sql("postgres") for part in parts)).sql("postgres")
+        found = self.rows(
+            "SELECT c.oid::text, n.nspname, c.relname, c.relkind::text, CASE WHEN c.relkind IN ('v', 'm') THEN "
+            "pg_get_viewdef(c.oid) END FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = "
+            f"c.relnamespace WHERE c.oid = to_regclass({name})"
+        )
+        return self._relation(found[0]) if found else None
+
+    def _relation(self, row: tuple[Any, ...]) -> Relation:
+        oid, schema, table, kind, definition = row
+        path = (schema, table)
+        columns = self.rows(
+            f"SELECT attname FROM pg_catalog.pg_attribute WHERE attrelid = {int(oid)} AND attnum > 0 AND NOT "
+            "attisdropped ORDER BY attnum"
+        )
+        names = tuple(row[0] for row in columns)
+        return Relation((oid,), path, names, definition, stored=kind == "m")
+
+    def related(self, relation: Relation) -> tuple[Relation, ...]:
+        oid = int(relation.key[0])
+        found = self.rows(
+            "WITH RECURSIVE up AS (SELECT inhparent AS oid FROM pg_catalog.pg_inherits WHERE inhrelid = "
+            f"{oid} UNION SELECT i.inhparent FROM pg_catalog.pg_inherits i JOIN up ON i.inhrelid = up.oid), "
+            f"down AS (SELECT inhrelid AS oid FROM pg_catalog.pg_inherits WHERE inhparent = {oid} UNION SELECT "
+            "i.inhrelid FROM pg_catalog.pg_inherits i JOIN down ON i.inhparent = down.oid) "
+            "SELECT c.oid::text, n.nspname, c.relname, c.relkind::text, NULL FROM (SELECT oid FROM up UNION SELECT oid "
+            "FROM down) x JOIN pg_catalog.pg_class c ON c.oid = x.oid JOIN pg_catalog.pg_namespace n ON n.oid = "
+            "c.relnamespace"
+        )
+        return tuple(self._relation(row) for row in found)
+
+    def functions(self) -> Functions:
+        listed = self.rows(
+            "SELECT DISTINCT lower(p.proname), p.prokind::text, p.provolatile::text, n.nspname = 'pg_catalog' AND "
+            "l.lanname IN ('internal', 'c'), n.nspname = 'pg_catalog' FROM pg_catalog.pg_proc p JOIN "
+            "pg_catalog.pg_namespace n ON n.oid = p.pronamespace JOIN pg_catalog.pg_language l ON l.oid = p.prolang "
+            "WHERE n.nspname NOT IN ('information_schema', 'pg_toast')"
+        )
+        xml = {name for name, *_ in listed if name.endswith(("_to_xml", "_to_xmlschema", "_to_xml_and_xmlschema"))}
+        steady = {name for name, _, volatility, own, _ in listed if own and volatility in "is"}
+        return Functions(
+            frozenset(name for name, kind, *_ in listed if kind == "a"),
+            frozenset(name for name, _, volatility, *_ in listed if volatility == "v" and name not in steady) | xml,
+            frozenset(name for name, _, _, _, builtin in listed if not builtin),
+            frozenset(name for name, *_ in listed),
+        )
+
+    def temporary(self, name: str) -> exp.Table:
+        return exp.Table(this=quoted(name), db=quoted("pg_temp"))
+
+    def materialise(self, name: str, relation: Relation, prob: str, base: int) -> exp.Expression:
+        table = self.temporary(name)
+        target = table.sql("postgres")
+        self.execute(f"DROP TABLE IF EXISTS {target}")
+        self.execute(f"CREATE TEMP TABLE {quoted(name).sql('postgres')} AS "
+                     f"{numbering(relation, prob, base).sql('postgres')}")  # fmt: skip
+        self.execute(f"ANALYZE {target}")
+        return table
+
+    def register(self, name: str, frame: object) -> None:
+        """A data frame as a temporary table; PostgreSQL needs types, so they come from Arrow."""
+        import pyarrow as pa
+
+        names, rows = frame_rows(frame)
+        kinds = []
+        for i in range(len(names)):
+            kind = pa.array([row[i] for row in rows]).type
+            kinds.append(
+                "bigint" if pa.types.is_integer(kind) else "double precision" if pa.types.is_floating(kind)
+                else "boolean" if pa.types.is_boolean(kind) else "timestamp" if pa.types.is_timestamp(kind)
+                else "date" if pa.types.is_date(kind) else "text"
+            )  # fmt: skip
+        target = quoted(name).sql("postgres")
+        columns = ", ".join(f"{quoted(n).sql('postgres')} {kind}" for n, kind in zip(names, kinds, strict=True))
+        self.execute(f"DROP TABLE IF EXISTS pg_temp.{target}")
+        self.execute(f"CREATE TEMP TABLE {target} ({columns})")
+        with self.connection.transaction(), self.connection.cursor() as cursor:
+            with cursor.copy(f"COPY pg_temp.{target} FROM STDIN") as copy:
+                for row in rows:
+                    copy.write_row(row)
+
+    def version(self) -> object:
+        return 0
+
+    def interrupt(self) -> None:
+        self.connection.cancel()
+
+    def lineage(self, query: exp.Query, shape: Shape) -> LineageRows:
+        shown, measures, lineage, identity = shape.names()
+        target = quoted("_sharpdnf_lineage").sql("postgres")
+        self.execute(f"DROP TABLE IF EXISTS pg_temp.{target}")
+        self.execute(f"CREATE TEMP TABLE {target} AS {grouped(query, shape, 'postgres').sql('postgres')}")
+        try:
+            names = ", ".join(quoted(n).sql("postgres") for n in shown)
+            rows = self.rows(f"SELECT DISTINCT ON (_g) {names or 1} FROM pg_temp.{target} ORDER BY _g")
+            answers = python_columns(rows, len(shown))
+            wanted = ["_g", *(f"coalesce({n}, -1)" for n in [*lineage, *identity])]
+            sums = [f"coalesce({m}::double precision, 0)" for m in measures]
+            values = ", ".join([f"({w})::bigint" for w in wanted] + sums)
+            flat = self._copy(f"SELECT {values} FROM pg_temp.{target} ORDER BY _g", len(wanted) + len(sums))
+        finally:
+            self.execute(f"DROP TABLE pg_temp.{target}")
+        last = 1 + len(lineage)
+        measured = flat[:, len(wanted) :].copy().view(np.float64).reshape(len(flat), len(sums))
+        return LineageRows(answers, flat[:, 0].copy(), flat[:, 1:last].copy(), flat[:, last : len(wanted)].copy(), measured)
+
+    def _copy(self, sql: str, columns: int) -> IntArray:
+        """int64[rows, columns]: a result of 8-byte columns without NULLs, as raw words."""
+        try:
+            with self.connection.transaction(), self.connection.cursor() as cursor:
+                with cursor.copy(f"COPY ({sql}) TO STDOUT (FORMAT binary)") as copy:
+                    data = b"".join(bytes(part) for part in copy)
+        except psycopg.Error as error:
+            raise SQLError(f"PostgreSQL: {error}") from None
+        field = np.dtype([("size", ">i4"), ("value", ">i8")])
+        record = np.dtype([("count", ">i2"), ("fields", field, (columns,))])
+        count = (len(data) - COPY_HEADER - 2) // record.itemsize
+        records = np.frombuffer(data, dtype=record, count=count, offset=COPY_HEADER)
+        return records["fields"]["value"].astype(np.int64).reshape(count, columns)

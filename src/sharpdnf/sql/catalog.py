@@ -1,0 +1,80 @@
+"""What the rewriter may ask a database: which relation a name means, its columns, its views and its functions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from sqlglot import exp
+
+ROW_ID = "_sharpdnf_id"
+"""The column of a materialised uncertain table that numbers its rows, unique over all tables of a ProbDB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A table or view of the database. Two names of one relation give equal ``key``."""
+
+    key: tuple[str, ...]
+    path: tuple[str, ...]
+    """Quoted parts that name it from anywhere: (catalog, schema, table), as many as the database knows."""
+    columns: tuple[str, ...]
+    definition: str | None = None
+    """The SELECT of a view, in the database's dialect."""
+    labels: tuple[str, ...] | None = None
+    """The column names a view was created with, where its definition does not carry them."""
+    stored: bool = False
+    """A materialised view: its rows were copied, so expanding its definition may not give them."""
+
+    def table(self, alias: str | None = None) -> exp.Table:
+        parts = [exp.to_identifier(part, quoted=True) for part in self.path]
+        names = dict(zip(("this", "db", "catalog"), reversed(parts), strict=False))
+        table = exp.Table(**names)
+        return exp.alias_(table, alias, table=True, quoted=True) if alias else table
+
+
+@dataclass(frozen=True, slots=True)
+class Uncertain:
+    """An uncertain relation as the rewritten query reads it."""
+
+    relation: Relation
+    source: exp.Expression
+    """A FROM item without alias: the temporary table, or a SELECT that joins the row numbers on."""
+    prob: str
+    """The probability column, which ``*`` hides."""
+
+
+@dataclass(frozen=True, slots=True)
+class Functions:
+    """Names of functions, in lower case, by what can go wrong with them."""
+
+    aggregates: frozenset[str]
+    volatile: frozenset[str]
+    user: frozenset[str]
+    """Macros and user-defined functions: they can read tables that the query does not name."""
+    known: frozenset[str] = field(default=frozenset())
+    """All built-in functions; empty if the database cannot list them."""
+
+
+class Catalog(Protocol):
+    """The part of a database that the rewriter sees."""
+
+    dialect: str
+
+    def fold(self, identifier: exp.Identifier) -> str:
+        """The identifier as the database compares it."""
+
+    def resolve(self, parts: tuple[str, ...], home: tuple[str, ...] | None) -> Relation | None:
+        """The relation that the folded name parts mean, seen from the query (home None) or from a view's schema.
+
+        A name that could mean more than one relation is an UnsupportedSQL error.
+        """
+
+    def describe(self, sql: str) -> tuple[str, ...] | None:
+        """The column names of a SELECT that stands on its own; None if it does not bind."""
+
+    def functions(self) -> Functions:
+        """What is known of function names right now."""
+
+    def related(self, relation: Relation) -> tuple[Relation, ...]:
+        """Other relations that hold some of the same rows (partitions, inheritance)."""

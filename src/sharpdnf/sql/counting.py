@@ -1,0 +1,123 @@
+"""The one place where formulas are counted, and the columns that come back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sharpdnf.dnf import Batch
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+Progress = Callable[[int, int], None]
+CHUNK = 2_000
+"""Formulas per call where progress is shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What ``ProbDB.sql`` was asked for."""
+
+    guarantee: str | None = None
+    epsilon: float = 0.1
+    delta: float = 0.05
+    rng: Any = None
+    deadline: float | None = None
+    threads: int | None = None
+    engine: str = "auto"
+    progress: Progress | None = None
+
+    @property
+    def timeout(self) -> float | None:
+        return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+
+    def replace(self, **changes: Any) -> Options:
+        return replace(self, **changes)
+
+
+@dataclass(slots=True)
+class Counts:
+    """Columns with one entry per formula."""
+
+    prob: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    guarantee: npt.NDArray[np.object_]
+    engine: npt.NDArray[np.object_]
+    met: npt.NDArray[np.bool_]
+    near_cut: npt.NDArray[np.bool_] | None = field(default=None)
+
+    def take(self, index: IntArray) -> Counts:
+        near = None if self.near_cut is None else self.near_cut[index]
+        return Counts(
+            self.prob[index], self.lower[index], self.upper[index], self.guarantee[index], self.engine[index],
+            self.met[index], near,
+        )  # fmt: skip
+
+
+def count_batch(batch: Batch, options: Options) -> Counts:
+    """Counts every formula; delta holds for each of them."""
+    import sharpdnf
+
+    if not len(batch):
+        return empty()
+    table = sharpdnf.count_many(
+        batch,
+        guarantee=options.guarantee,
+        epsilon=options.epsilon,
+        delta=options.delta,
+        rng=options.rng,
+        timeout=options.timeout,
+        threads=options.threads,
+        engine=options.engine,
+    )
+    lower, upper = (np.array(table[name], dtype=np.float64) for name in ("lower", "upper"))
+    return Counts(
+        np.array(table["prob"], dtype=np.float64),
+        np.maximum(lower, np.asarray(table["certified_lower"])),
+        np.minimum(upper, np.asarray(table["certified_upper"])),
+        np.array(table["guarantee"], dtype=object),
+        np.array(table["engine"], dtype=object),
+        np.array(table["met"], dtype=bool),
+    )
+
+
+def count_with_progress(batch: Batch, options: Options) -> Counts:
+    """As ``count_batch``, reporting (done, all) after every chunk of formulas."""
+    from sharpdnf.sql.lineage import select
+
+    if options.progress is None or len(batch) <= CHUNK:
+        counts = count_batch(batch, options)
+        if options.progress is not None:
+            options.progress(len(batch), len(batch))
+        return counts
+    rng = np.random.default_rng(options.rng)
+    parts = []
+    for start in range(0, len(batch), CHUNK):
+        chunk = np.arange(start, min(start + CHUNK, len(batch)))
+        parts.append(count_batch(select(batch, chunk), options.replace(rng=rng)))
+        options.progress(int(chunk[-1]) + 1, len(batch))
+    return concatenate(parts)
+
+
+def concatenate(parts: list[Counts]) -> Counts:
+    return Counts(
+        *(np.concatenate([getattr(part, name) for part in parts])
+          for name in ("prob", "lower", "upper", "guarantee", "engine", "met"))
+    )  # fmt: skip
+
+
+def empty() -> Counts:
+    nothing, words = np.zeros(0), np.zeros(0, dtype=object)
+    return Counts(nothing, nothing, nothing, words, words, np.zeros(0, dtype=bool))
+
+
+def certain(count: int) -> Counts:
+    """Answers that hold in every world."""
+    one = np.ones(count)
+    return Counts(one, one, one, np.full(count, "exact", object), np.full(count, "certain", object), one.astype(bool))

@@ -1,0 +1,364 @@
+"""ProbDB: a database some of whose tables have a probability column, and SQL over it."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from sharpdnf.dnf import DNF
+from sharpdnf.errors import MissingExtra, SQLError, UncertainTableError
+from sharpdnf.estimate import check_tolerance
+from sharpdnf.sql.answers import Answers
+from sharpdnf.sql.backends import Backend, LineageRows
+from sharpdnf.sql.catalog import Uncertain
+from sharpdnf.sql.counting import Counts, Options, Progress, certain, count_with_progress
+from sharpdnf.sql.expected import expected_values
+from sharpdnf.sql.lineage import Formulas, Rows, build
+from sharpdnf.sql.plan import Plan, make_plan
+from sharpdnf.sql.tables import Environment, Tables
+from sharpdnf.sql.topk import decide
+from sharpdnf.sql.uncertain import Declared, count_rows, declare, describe_row, fetch_rows
+
+IntArray = npt.NDArray[np.int64]
+FILES = (".parquet", ".csv", ".tsv", ".json", ".gz")
+
+
+def connect(source: Any = None) -> ProbDB:
+    """Opens a database for probabilistic SQL.
+
+    ``source`` is a DuckDB or SQLite file (opened read-only), a Parquet, CSV or JSON file (a table named after it), a
+    PostgreSQL address (``postgresql://...``), a duckdb, sqlite3 or psycopg connection, or None for an empty DuckDB
+    that data frames are registered with. Only temporary tables are ever created.
+    """
+    return ProbDB(_backend(source))
+
+
+def _backend(source: Any) -> Backend:
+    if source is None or isinstance(source, str | os.PathLike):
+        return _open("" if source is None else os.fspath(source))
+    package = type(source).__module__.split(".")[0].lstrip("_")
+    if package == "duckdb":
+        from sharpdnf.sql.backends.duck import DuckDB
+
+        return DuckDB(source)
+    if package == "sqlite3":
+        from sharpdnf.sql.backends.lite import SQLite
+
+        return SQLite(source)
+    if package == "psycopg":
+        from sharpdnf.sql.backends.postgres import PostgreSQL
+
+        return PostgreSQL(source)
+    raise TypeError(f"connect takes a path or a duckdb, sqlite3 or psycopg connection, not {type(source).__name__}")
+
+
+def _open(path: str) -> Backend:
+    if path.startswith(("postgresql://", "postgres://")):
+        try:
+            import psycopg
+        except ImportError:
+            raise SQLError("a PostgreSQL address needs psycopg: pip install 'psycopg[binary]'") from None
+        try:
+            return _backend(psycopg.connect(path, autocommit=True))
+        except psycopg.Error as error:
+            raise SQLError(f"cannot connect to PostgreSQL: {error}") from None
+    if path and not Path(path).exists():
+        raise SQLError(f"no database file {path!r}")
+    if path:
+        with open(path, "rb") as file:
+            if file.read(16) == b"SQLite format 3\0":
+                import sqlite3
+
+                return _backend(sqlite3.connect(f"{Path(path).resolve().as_uri()}?mode=ro", uri=True))
+    try:
+        import duckdb
+    except ImportError:
+        raise MissingExtra("connect", "sql") from None
+    if path and Path(path).suffix.lower() in FILES:
+        backend = _backend(duckdb.connect())
+        backend.register(Path(path).name.split(".")[0], path)
+        return backend
+    try:
+        return _backend(duckdb.connect(path, read_only=True) if path else duckdb.connect())
+    except duckdb.Error as error:
+        raise SQLError(f"cannot open {path!r}: {error}") from None
+
+
+class ProbDB:
+    """Tables, some of them uncertain, behind one connection.
+
+    The rows of an uncertain table are read and numbered when it is declared; after changing the data call
+    ``refresh()``.
+    """
+
+    def __init__(self, backend: Backend) -> None:
+        self.backend = backend
+        self._declared: dict[tuple[str, ...], Declared] = {}
+        self._rows: Rows | None = None
+        self._version = backend.version()
+
+    # ---- declaring
+
+    def uncertain(self, table: str, *, prob: str, block: str | Sequence[str] | None = None) -> None:
+        """Declares the rows of ``table`` to be events with the probabilities in column ``prob``.
+
+        Rows are independent; with ``block``, rows that agree in these columns exclude each other.
+        """
+        columns = () if block is None else (block,) if isinstance(block, str) else tuple(block)
+        if block is not None and not columns:
+            raise ValueError("block must name at least one column")
+        tables = Tables(self.backend, self._uncertain(), self.backend.functions())
+        relation = tables.relation(self._name(table), Environment())
+        others = {key: value for key, value in self._uncertain().items() if key != relation.key}
+        around = Tables(self.backend, others, tables.functions)
+        if around.relation_touches(relation):
+            raise UncertainTableError(f"{table} is a view over uncertain rows: declare the tables it reads, not both")
+        for other in self.backend.related(relation):
+            if other.key in others:
+                raise UncertainTableError(f"{table} shares rows with the uncertain table {other.path[-1]}")
+        number = next((i for i, key in enumerate(self._declared) if key == relation.key), len(self._declared))
+        base = sum(len(d.prob) for key, d in self._declared.items() if key != relation.key)
+        found = declare(self.backend, relation, prob, columns, base, f"_sharpdnf_rows{number}")
+        replaced = relation.key in self._declared
+        self._declared[relation.key] = found
+        self._rows = None
+        self._version = self.backend.version()
+        if replaced:
+            self.refresh()
+
+    def _name(self, table: str) -> exp.Table:
+        try:
+            found = sqlglot.parse_one(table, into=exp.Table, dialect=self.backend.dialect)
+        except SqlglotError:
+            found = exp.Table(this=exp.to_identifier(table, quoted=True))
+        if not isinstance(found, exp.Table) or not isinstance(found.this, exp.Identifier) or found.args.get("alias"):
+            found = exp.Table(this=exp.to_identifier(table, quoted=True))
+        return found
+
+    def register(
+        self, name: str, frame: object, *, prob: str | None = None, block: str | Sequence[str] | None = None
+    ) -> None:
+        """Makes a pandas, polars or Arrow frame, or a Parquet, CSV or JSON file, a table; with ``prob``, uncertain."""
+        self.backend.register(name, frame)
+        relation = Tables(self.backend, {}, self.backend.functions()).relation(
+            exp.Table(this=exp.to_identifier(name, quoted=True)), Environment()
+        )
+        if prob is not None:
+            quoted = exp.to_identifier(name, quoted=True).sql(self.backend.dialect)
+            self.uncertain(quoted, prob=prob, block=block)
+        elif relation.key in self._declared:
+            self.refresh()
+        self._version = self.backend.version()
+
+    def refresh(self) -> None:
+        """Reads the uncertain tables again, after their data changed."""
+        base = 0
+        for number, (key, old) in enumerate(list(self._declared.items())):
+            relation, prob = old.uncertain.relation, old.uncertain.prob
+            found = declare(self.backend, relation, prob, old.block_columns, base, f"_sharpdnf_rows{number}")
+            self._declared[key] = found
+            base += len(found.prob)
+        self._rows = None
+        self._version = self.backend.version()
+
+    def _uncertain(self) -> dict[tuple[str, ...], Uncertain]:
+        return {key: declared.uncertain for key, declared in self._declared.items()}
+
+    def _known(self) -> Rows:
+        if self._rows is None:
+            probs, blocks, first = [np.zeros(0)], [np.zeros(0, dtype=np.int64)], 0
+            for declared in self._declared.values():
+                probs.append(declared.prob)
+                blocks.append(np.where(declared.block >= 0, declared.block + first, -1))
+                first += int(declared.block.max(initial=-1)) + 1
+            self._rows = Rows(np.concatenate(probs), np.concatenate(blocks))
+        return self._rows
+
+    def _check_fresh(self) -> None:
+        """Reads again what is seen to have changed. Updates in place show only in SQLite: ``refresh()`` is for those."""
+        stale = self.backend.version() != self._version
+        if not stale and self.backend.dialect == "duckdb":
+            stale = any(count_rows(self.backend, d.uncertain.relation) != d.total for d in self._declared.values())
+        if stale:
+            self.refresh()
+
+    # ---- asking
+
+    def rewrite(self, query: str) -> str:
+        """The SQL that is sent to the database instead of ``query``: one row per clause of lineage."""
+        return make_plan(query, self.backend, self._uncertain()).query.sql(self.backend.dialect, pretty=True)
+
+    def sql(
+        self,
+        query: str,
+        *,
+        guarantee: str | None = None,
+        epsilon: float = 0.1,
+        delta: float = 0.05,
+        rng: Any = None,
+        timeout: float | None = None,
+        threads: int | None = None,
+        engine: str = "auto",
+        progress: Progress | None = None,
+    ) -> Answers:
+        """Answers a SELECT: every answer with the probability that it is one.
+
+        ``epsilon`` and ``delta`` hold for each answer; for HAVING prob() and ORDER BY prob() LIMIT k, delta covers
+        all answers together. ``timeout`` limits database and counting together.
+        """
+        check_tolerance(epsilon, delta)
+        deadline = None if timeout is None else time.monotonic() + timeout
+        options = Options(guarantee, epsilon, delta, rng, deadline, threads, engine, progress)
+        self._check_fresh()
+        plan = make_plan(query, self.backend, self._uncertain())
+        found = self._run(plan, timeout)
+        known = self._known()
+        formulas = build(found.rows, found.answer_of_clause, known)
+        if plan.cuts or plan.limit is not None:
+            descending = plan.order[0].descending if plan.limit is not None else True
+            counts, kept = decide(formulas.batch, plan.cuts, plan.limit, descending=descending, options=options)
+        else:
+            counts = count_with_progress(formulas.batch, options)
+            kept = np.arange(len(formulas.batch))
+        return self._answers(plan, found, formulas, counts, kept, options)
+
+    def _run(self, plan: Plan, timeout: float | None = None) -> LineageRows:
+        with self._time_limit(timeout):
+            made: list[str] = []
+            try:
+                for name, select in plan.numbered:
+                    made.append(exp.Table(this=exp.to_identifier(name, quoted=True)).sql(self.backend.dialect))
+                    self.backend.execute(f"CREATE TEMP TABLE {made[-1]} AS {select.sql(self.backend.dialect)}")
+                return self.backend.lineage(plan.query, plan.shape)
+            finally:
+                for name in made:
+                    self.backend.execute(f"DROP TABLE IF EXISTS {name}")
+
+    @contextmanager
+    def _time_limit(self, timeout: float | None) -> Iterator[None]:
+        if timeout is None:
+            yield
+            return
+        fired = threading.Event()
+
+        def stop() -> None:
+            fired.set()
+            self.backend.interrupt()
+
+        timer = threading.Timer(timeout, stop)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        except SQLError:
+            if fired.is_set():
+                raise SQLError(f"the database did not finish the lineage query within {timeout} s") from None
+            raise
+        finally:
+            timer.cancel()
+
+    def _answers(
+        self, plan: Plan, found: LineageRows, formulas: Formulas, counts: Counts, kept: IntArray, options: Options
+    ) -> Answers:
+        values = found.answers
+        formula = kept
+        counts = counts.take(kept)
+        answer = formulas.possible[kept]
+        expected = []
+        if plan.expected:
+            total = 1 if plan.always else len(values)
+            computed = expected_values(found, plan.expected, self._known(), options, total)
+            if plan.always:  # COUNT without GROUP BY has one answer in every world
+                counts, formula, answer = certain(1), np.arange(len(formulas.batch))[:1], np.zeros(1, dtype=np.int64)
+                formula = formula if len(formula) else np.array([-1])
+            for (position, _, _), value in zip(plan.expected, computed, strict=True):
+                value = type(value)(value.label, value.value[answer], value.lower[answer], value.upper[answer])
+                expected.append((position, value))
+        shown = values.take(answer) if plan.labels else values.slice(0, 0)
+        order = self._order(plan, shown, counts)
+        if order is not None:
+            shown, counts, formula = shown.take(order) if plan.labels else shown, counts.take(order), formula[order]
+            expected = [
+                (position, type(v)(v.label, v.value[order], v.lower[order], v.upper[order])) for position, v in expected
+            ]
+            answer = answer[order]
+        clauses = (found.rows, found.answer_of_clause)
+        return Answers(plan.labels, shown, counts, formulas, formula, answer, clauses, self, expected)
+
+    @staticmethod
+    def _order(plan: Plan, shown: Any, counts: Counts) -> IntArray | None:
+        """The order that ORDER BY asks for, NULLs last; by the answers themselves otherwise."""
+        if not plan.order:
+            return None
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        table = shown.append_column("_prob", pa.array(counts.prob)) if plan.labels else None
+        if table is None:
+            return None
+        keys = [
+            ("_prob" if key.column is None else f"_c{key.column}", "descending" if key.descending else "ascending")
+            for key in plan.order
+        ]
+        try:
+            order: IntArray = pc.sort_indices(table, sort_keys=keys).to_numpy().astype(np.int64)
+        except pa.ArrowException as error:
+            raise SQLError(f"ORDER BY cannot sort these columns: {error}") from None
+        return order
+
+    # ---- rows
+
+    def row_names(self, rows: IntArray) -> list[str]:
+        """Names such as ``edge(src=1, dst=2)`` of numbered rows; ``choice1`` for an inner choice of a block."""
+        names: dict[int, str] = {}
+        for declared in self._declared.values():
+            last = declared.base + len(declared.prob)
+            mine = [int(r) for r in np.unique(rows) if declared.base <= r < last]
+            columns = tuple(c for c in declared.uncertain.relation.columns if c != declared.uncertain.prob)
+            for start in range(0, len(mine), 500):
+                found = fetch_rows(self.backend, declared, mine[start : start + 500], columns)
+                names.update({n: f"{declared.name}({describe_row(columns, row)})" for n, row in found.items()})
+        choices = 0
+        result = []
+        for row in rows:
+            choices += int(row < 0)
+            result.append(names[int(row)] if row >= 0 else f"choice{choices}")
+        return result
+
+    def influences(self, clauses: IntArray) -> list[tuple[int, float, float]]:
+        """(row, prob, P(answer | row) - P(answer | no row)) of every row in the clauses of one answer.
+
+        Rows of a block: given that the row is there, the others of its block are not.
+        """
+        known = self._known()
+        zero = np.zeros(len(clauses), dtype=np.int64)
+        whole = _exact(build(clauses, zero, known).batch[0]) if len(clauses) else 0.0
+        result = []
+        for row in np.unique(clauses[clauses >= 0]):
+            prob = known.prob.copy()
+            if known.block[row] >= 0:
+                prob[known.block == known.block[row]] = 0.0
+            prob[row] = 1.0
+            p = float(known.prob[row])
+            formulas = build(clauses, zero, Rows(prob, known.block))
+            given = _exact(formulas.batch[0])
+            without = (whole - p * given) / (1.0 - p) if p < 1.0 else 0.0
+            result.append((int(row), p, given - without))
+        return result
+
+
+def _exact(dnf: DNF) -> float:
+    import sharpdnf
+
+    return float(sharpdnf.count(dnf, guarantee="exact").prob)

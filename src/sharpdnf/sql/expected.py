@@ -1,0 +1,52 @@
+"""Expected counts and sums, by linearity: the sum over result rows of P(row exists) times its value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from sharpdnf.sql.backends import LineageRows
+from sharpdnf.sql.counting import Options, count_with_progress
+from sharpdnf.sql.lineage import Rows, build
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """One expected value per answer, with bounds that hold with probability 1 - delta."""
+
+    label: str
+    value: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+
+
+def expected_values(
+    found: LineageRows,
+    values: tuple[tuple[int, str, int | None], ...],
+    known: Rows,
+    options: Options,
+    answers: int,
+) -> list[Expected]:
+    """One entry per expected value of the select list; arrays have one entry per answer."""
+    keys = np.column_stack([found.answer_of_clause, found.extra])
+    order = np.lexsort(keys.T[::-1])
+    keys, rows, measures = keys[order], found.rows[order], found.measures[order]
+    new = np.ones(len(keys), dtype=bool)
+    new[1:] = np.any(keys[1:] != keys[:-1], axis=1)
+    number = np.cumsum(new) - 1
+    answer_of_row, measure_of_row = keys[new, 0], measures[new]
+    formulas = build(rows, number, known)
+    answer_of_row, measure_of_row = answer_of_row[formulas.possible], measure_of_row[formulas.possible]
+    most = int(np.bincount(answer_of_row).max(initial=1)) if len(answer_of_row) else 1
+    counts = count_with_progress(formulas.batch, options.replace(delta=options.delta / most))
+    result = []
+    for _, label, measure in values:
+        x = np.ones(len(answer_of_row)) if measure is None else measure_of_row[:, measure]
+        ends = np.minimum(x * counts.lower, x * counts.upper), np.maximum(x * counts.lower, x * counts.upper)
+        sums = [np.bincount(answer_of_row, weights=w, minlength=answers) for w in (x * counts.prob, *ends)]
+        result.append(Expected(label, *sums))
+    return result

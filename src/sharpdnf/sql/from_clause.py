@@ -1,0 +1,260 @@
+"""The FROM clause: join trees whose items carry lineage columns, and the names that they bring into sight."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from sharpdnf.sql.allowed import check_structure, refuse
+from sharpdnf.sql.catalog import ROW_ID, Uncertain
+from sharpdnf.sql.scope import Output, Scope, Source, UnknownColumn
+from sharpdnf.sql.tables import Environment, Rewritten
+
+PAD = "a row that is padded with NULLs exists because an uncertain row is absent"
+
+
+@dataclass(slots=True)
+class Pending:
+    """A join condition with an uncertain subquery, to be split like a WHERE condition."""
+
+    node: exp.Expression
+    scope: Scope
+    env: Environment
+
+
+@dataclass(slots=True)
+class Chain:
+    """``first JOIN ... JOIN ...``: one comma-separated part of FROM."""
+
+    first: exp.Expression
+    scope: Scope
+    sources: list[Source] = field(default_factory=list)
+    """All of them; the scope has only those in sight."""
+    joins: list[exp.Join] = field(default_factory=list)
+    pending: list[Pending] = field(default_factory=list)
+    moved: list[exp.Expression] = field(default_factory=list)
+    """Bound conditions of inner joins that refer to the query around this one: they go to WHERE."""
+
+    @property
+    def lineage(self) -> list[exp.Column]:
+        return [column for source in self.sources for column in source.references(source.lineage)]
+
+    @property
+    def identity(self) -> list[exp.Column]:
+        return [column for source in self.sources for column in source.references(source.identity)]
+
+    @property
+    def uncertain(self) -> bool:
+        return bool(self.pending or any(source.lineage for source in self.sources))
+
+    def item(self) -> exp.Expression:
+        """As one FROM item, parenthesised if it is a join."""
+        first = self.first.copy()
+        if not self.joins:
+            return first
+        first.set("joins", [join.copy() for join in self.joins])
+        return exp.Subquery(this=first)
+
+
+class FromClause:
+    """Builds chains. The part of the rewriter that reads FROM; the other parts are methods of the class below it."""
+
+    dialect: str
+
+    def chains(self, select: exp.Select, env: Environment, scope: Scope) -> list[Chain]:
+        """The comma-separated parts of a FROM clause; their names are added to ``scope``."""
+        start = select.args.get("from_")
+        if start is None:
+            return []
+        groups: list[tuple[exp.Expression, list[exp.Join]]] = [(start.this, [])]
+        for join in select.args.get("joins") or ():
+            comma = not any(join.args.get(name) for name in ("on", "using", "side", "kind", "method"))
+            # SQLite's comma binds like JOIN; in the others it separates whole joins.
+            if comma and self.dialect != "sqlite":
+                groups.append((join.this, []))
+            else:
+                groups[-1][1].append(join)
+        found = []
+        for first, joins in groups:
+            chain = self.chain(first, joins, env, scope)
+            scope.join(chain.scope)
+            found.append(chain)
+        return found
+
+    def chain(self, first: exp.Expression, joins: list[exp.Join], env: Environment, scope: Scope) -> Chain:
+        chain = self.item(first, env, scope)
+        if joins and chain.joins:
+            chain = Chain(chain.item(), chain.scope, chain.sources, [], chain.pending, chain.moved)
+        for join in joins:
+            self.join(chain, join, env, scope)
+        return chain
+
+    def item(self, node: exp.Expression, env: Environment, scope: Scope) -> Chain:
+        """A table, a derived table, VALUES or a parenthesised join."""
+        if isinstance(node, exp.Table):
+            check_structure(node)
+            nested = node.args.get("joins")
+            if nested:
+                bare = node.copy()
+                bare.set("joins", None)
+                return self.chain(bare, nested, env, scope)
+            return self.leaf(self.table(node, env), node, scope)
+        if isinstance(node, exp.Subquery):
+            if isinstance(node.this, exp.Table):
+                if any(value for name, value in node.args.items() if name != "this"):
+                    refuse("a parenthesised join with an alias", "name the tables inside instead")
+                return self.item(node.this, env, scope)
+            check_structure(node)
+            return self.leaf(self.derived(node, env, scope), node, scope)
+        if isinstance(node, exp.Values):
+            return self.leaf(self.certain_cte(self.bare(node), env, node), node, scope)
+        refuse(f"{type(node).__name__.upper()} in FROM", "only tables, subqueries, VALUES and joins have a lineage")
+
+    @staticmethod
+    def bare(node: exp.Expression) -> exp.Expression:
+        copy = node.copy()
+        copy.set("alias", None)
+        return copy
+
+    def leaf(self, found: Rewritten | Source, node: exp.Expression, scope: Scope) -> Chain:
+        """A chain of one item under a fresh alias, its columns renamed by the user's alias."""
+        alias = node.args.get("alias")
+        if alias is not None:
+            check_structure(alias)
+        if isinstance(found, Rewritten):
+            item: exp.Expression = exp.Table(this=quoted(found.name))
+            source = Source((), self.fresh("t"), found.columns, found.lineage, found.identity)
+            if isinstance(node, exp.Table):
+                source.path = (self.fold(node.this),)
+        else:
+            item, source = self.items.pop(found.alias), found
+        if alias is not None and alias.this is not None:
+            source.path = (self.fold(alias.this),)
+        renamed = alias.args.get("columns") if alias is not None else None
+        if renamed:
+            source.columns = self.rename(source.columns, renamed)
+        item = exp.alias_(item, source.alias, table=True, quoted=True)
+        inner = Scope(scope.parent, closed=scope.closed)
+        inner.add(source)
+        return Chain(item, inner, [source])
+
+    def rename(self, columns: tuple[Output, ...], names: list[exp.Expression]) -> tuple[Output, ...]:
+        """Column aliases as in ``t(a, b)``: by position, so a hidden column must not stand among them."""
+        if len(names) > len(columns):
+            refuse("a column alias list", f"it has {len(names)} names for {len(columns)} columns")
+        if any(column.hidden for column in columns[: len(names)]):
+            refuse("a column alias list over the probability column", "the column is hidden; select the others first")
+        renamed = [
+            Output(name.name, self.fold(name), column.name) for name, column in zip(names, columns, strict=False)
+        ]
+        return (*renamed, *columns[len(names) :])
+
+    def table(self, node: exp.Table, env: Environment) -> Rewritten | Source:
+        """The relation behind a table name: a CTE, an expanded view, an uncertain or a certain table."""
+        key = self.tables.cte_key(node, env)
+        if key is not None:
+            rewritten = env.ctes[key]
+            assert rewritten is not None, "CTEs are rewritten before they are read"
+            return rewritten
+        relation = self.tables.relation(node, env)
+        uncertain: Uncertain | None = self.tables.uncertain.get(relation.key)
+        if uncertain is None and self.tables.relation_touches(relation):
+            return self.view(relation)
+        alias = self.fresh("t")
+        columns = tuple(
+            Output(name, self.fold(quoted(name)), name, hidden=uncertain is not None and name == uncertain.prob)
+            for name in relation.columns
+        )
+        source = Source(tuple(self.fold(quoted(part)) for part in relation.path), alias, columns)
+        if uncertain is not None:
+            source.lineage = (ROW_ID,)
+            source.identity = (ROW_ID,) if self.expected else ()
+            self.items[alias] = uncertain.source.copy()
+        else:
+            self.items[alias] = relation.table()
+            if self.expected:
+                self.number(source)
+        return source
+
+    def derived(self, node: exp.Subquery, env: Environment, scope: Scope) -> Rewritten:
+        """A derived table as a CTE. It must stand on its own: no LATERAL is needed anywhere."""
+        inner = self.bare(node)
+        try:
+            if not self.tables.touches(inner, env):
+                return self.certain_cte(inner.this, env, node)
+            return self.hoist(self.query(inner.this, self.with_clause(inner, env), None))
+        except UnknownColumn:
+            if scope.parent is not None and not scope.closed:
+                refuse("a derived table that refers to the query around it", "move its condition to the outer WHERE")
+            raise
+
+    def join(self, chain: Chain, node: exp.Join, env: Environment, scope: Scope) -> None:
+        """Appends one join to the chain."""
+        check_structure(node)
+        method, side, kind = (str(node.args.get(name) or "").upper() for name in ("method", "side", "kind"))
+        if method == "NATURAL":
+            refuse("NATURAL JOIN", "it would join on the probability column; name the columns with USING")
+        if method or kind not in ("", "INNER", "CROSS", "OUTER", "SEMI", "ANTI") or (side and kind in ("SEMI", "ANTI")):
+            refuse(f"{' '.join(filter(None, (method, side, kind)))} JOIN", "its lineage is not defined here")
+        right = self.item(node.this, env, scope)
+        self.check_padding(chain, right, side, kind)
+        semi, on = kind in ("SEMI", "ANTI"), node.args.get("on")
+        if kind == "SEMI" and (right.uncertain or (on is not None and self.tables.touches(on, env))):
+            kind = "INNER"
+        inner = side == "" and kind in ("", "INNER", "CROSS")
+        left = len(chain.scope.visible)
+        chain.scope.join(right.scope)
+        chain.sources += right.sources
+        chain.pending += right.pending
+        chain.moved += right.moved
+        condition = self.join_condition(chain, node, left, env, inner=inner)
+        for source in right.sources if semi else ():
+            chain.scope.hide(source)
+            source.identity = ()
+        if inner and condition is None:
+            kind = "CROSS" if self.dialect != "sqlite" else ""
+        chain.joins.append(exp.Join(this=right.item(), on=condition, side=side or None, kind=kind or None))
+
+    @staticmethod
+    def check_padding(left: Chain, right: Chain, side: str, kind: str) -> None:
+        """Outer and anti-joins read the absence of rows, so the side that may be absent must be certain."""
+        if kind == "ANTI" and right.uncertain:
+            refuse("an anti-join against uncertain rows", "it asks that rows be absent")
+        if side in ("LEFT", "FULL") and right.uncertain:
+            refuse(f"{side} JOIN with an uncertain right side", PAD)
+        if side in ("RIGHT", "FULL") and left.uncertain:
+            refuse(f"{side} JOIN with an uncertain left side", PAD)
+        if side == "FULL" and (right.uncertain or left.uncertain):
+            refuse("FULL JOIN over uncertain rows", PAD)
+        nullable = [right] * (side in ("LEFT", "FULL") or kind == "ANTI") + [left] * (side in ("RIGHT", "FULL"))
+        if any(chain.moved for chain in nullable):
+            refuse("an outer join over a correlated join", "move the condition to the outer WHERE")
+
+    def join_condition(
+        self, chain: Chain, node: exp.Join, left: int, env: Environment, *, inner: bool
+    ) -> exp.Expression | None:
+        """ON or USING, bound; what cannot stay in the join is left with the chain."""
+        using, on = node.args.get("using"), node.args.get("on")
+        if using:
+            if str(node.args.get("side") or "").upper() in ("RIGHT", "FULL"):
+                refuse("USING in a RIGHT or FULL JOIN", "which side's column it shows depends on the row; write ON")
+            keys = [self.fold(name if isinstance(name, exp.Identifier) else name.this) for name in using]
+            return exp.and_(*chain.scope.merge(keys, left, self.dialect), copy=False)
+        if on is None:
+            return None
+        if self.tables.touches(on, env):
+            if not inner:
+                refuse("a subquery over uncertain rows in an outer join's ON", PAD)
+            chain.pending.append(Pending(on, chain.scope.snapshot(), env))
+            return None
+        bound = self.expression(on, env, chain.scope)
+        own = {source.alias for source in chain.sources}
+        if inner and any(column.table not in own for column in bound.find_all(exp.Column) if column.table):
+            chain.moved.append(bound)
+            return None
+        return bound
+
+
+def quoted(name: str) -> exp.Identifier:
+    return exp.to_identifier(name, quoted=True)

@@ -1,0 +1,206 @@
+"""The outermost query: prob() in HAVING and ORDER BY, LIMIT, expected values; the rest goes to the rewriter."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from sharpdnf.errors import SQLError
+from sharpdnf.sql.allowed import check_functions, refuse
+from sharpdnf.sql.backends import Shape
+from sharpdnf.sql.catalog import Catalog, Uncertain
+from sharpdnf.sql.rewrite import Query, Rewriter
+from sharpdnf.sql.tables import Environment, Tables, parse_select
+
+COMPARISONS: dict[type[exp.Expression], str] = {exp.GT: ">", exp.GTE: ">=", exp.LT: "<", exp.LTE: "<="}
+MIRRORED = {">": "<", ">=": "<=", "<": ">", "<=": ">="}
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """HAVING prob() ``operator`` ``value``."""
+
+    operator: str
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class SortKey:
+    """One key of the outermost ORDER BY: an answer column, or the probability if ``column`` is None."""
+
+    column: int | None
+    descending: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to run and what to do with the rows."""
+
+    query: exp.Query
+    shape: Shape
+    labels: tuple[str, ...]
+    """Of the answer columns, in order."""
+    numbered: tuple[tuple[str, exp.Query], ...] = ()
+    expected: tuple[tuple[int, str, int | None], ...] = ()
+    """(position in the select list, label, measure or None for a count) of each expected value."""
+    always: bool = False
+    """An aggregate without GROUP BY: its one answer exists in every world."""
+    cuts: tuple[Cut, ...] = ()
+    order: tuple[SortKey, ...] = ()
+    limit: int | None = None
+
+
+def make_plan(sql: str, catalog: Catalog, uncertain: Mapping[tuple[str, ...], Uncertain]) -> Plan:
+    """Parses, checks and rewrites one query."""
+    tree = parse_select(sql, catalog.dialect, "the query")
+    functions = catalog.functions()
+    check_functions(sql, catalog.dialect, functions)
+    tables = Tables(catalog, uncertain, functions)
+    cuts, order, limit = (), (), None
+    if tables.touches(tree, Environment()) or tree.find(exp.Anonymous, bfs=False) is not None:
+        cuts = _cuts(tree)
+        order, limit = _order(tree)
+    expected = _expected(tree)
+    if expected:
+        return _plan_expected(tree, tables, cuts, order, limit)
+    rewriter = Rewriter(tables)
+    query = rewriter.query(tree, Environment(), None)
+    labels = tuple(column.label for column in query.columns)
+    return Plan(
+        rewriter.complete(query.body), Shape(len(labels), 0, query.lineage, 0), labels, cuts=cuts,
+        order=_keys(order, query), limit=limit,
+    )  # fmt: skip
+
+
+def _is_call(node: exp.Expression | None, *names: str) -> bool:
+    return isinstance(node, exp.Anonymous) and str(node.this).lower() in names
+
+
+def _cuts(tree: exp.Query) -> tuple[Cut, ...]:
+    """Takes HAVING prob() conditions off the outermost SELECT."""
+    having = tree.args.get("having")
+    if having is None or not any(_is_call(node, "prob") for node in having.find_all(exp.Anonymous)):
+        return ()
+    found = []
+    for part in having.this.flatten() if isinstance(having.this, exp.And) else [having.this]:
+        condition = part.unnest()
+        if isinstance(condition, exp.Between) and _is_call(condition.this, "prob"):
+            found += [Cut(">=", _number(condition.args["low"])), Cut("<=", _number(condition.args["high"]))]
+            continue
+        operator = COMPARISONS.get(type(condition))
+        if operator is not None and _is_call(condition.this, "prob"):
+            found.append(Cut(operator, _number(condition.expression)))
+        elif operator is not None and _is_call(condition.expression, "prob"):
+            found.append(Cut(MIRRORED[operator], _number(condition.this)))
+        else:
+            refuse(f"HAVING {condition.sql()}", "HAVING compares prob() with numbers by <, <=, >, >=, joined by AND")
+    tree.set("having", None)
+    return tuple(found)
+
+
+def _number(node: exp.Expression) -> float:
+    negative = isinstance(node, exp.Neg)
+    literal = node.this if negative else node
+    if not isinstance(literal, exp.Literal) or literal.is_string:
+        refuse(f"prob() compared with {node.sql()}", "it is compared with a number")
+    value = float(literal.this)
+    if math.isnan(value):
+        refuse("prob() compared with nan", "it is compared with a number")
+    return -value if negative else value
+
+
+def _order(tree: exp.Query) -> tuple[tuple[tuple[exp.Expression | None, bool], ...], int | None]:
+    """Takes ORDER BY and LIMIT off the outermost query: (expression or None for prob(), descending) and the limit."""
+    order, limit = tree.args.get("order"), tree.args.get("limit")
+    keys = []
+    for ordered in order.expressions if order is not None else ():
+        keys.append((None if _is_call(ordered.this, "prob") else ordered.this, bool(ordered.args.get("desc"))))
+    if tree.args.get("offset"):
+        refuse("OFFSET", "which rows it skips is not defined over uncertain rows")
+    if limit is not None:
+        if not isinstance(limit, exp.Limit) or not keys or keys[0][0] is not None:
+            refuse("LIMIT without ORDER BY prob()", "which rows it keeps differs from world to world")
+        count = limit.expression
+        if not isinstance(count, exp.Literal) or not count.is_int:
+            refuse(f"LIMIT {count.sql() if count else ''}", "it must be a whole number")
+        tree.set("limit", None)
+    tree.set("order", None)
+    return tuple(keys), int(limit.expression.this) if limit is not None else None
+
+
+def _keys(keys: tuple[tuple[exp.Expression | None, bool], ...], query: Query) -> tuple[SortKey, ...]:
+    found = []
+    for expression, descending in keys:
+        if expression is None:
+            found.append(SortKey(None, descending))
+            continue
+        position = None
+        if isinstance(expression, exp.Literal) and expression.is_int:
+            position = int(expression.this) - 1
+        elif isinstance(expression, exp.Column):
+            name = expression.name.lower()
+            same = [i for i, column in enumerate(query.columns) if column.label.lower() == name]
+            position = same[0] if len(same) == 1 else None
+        if position is None or not 0 <= position < len(query.columns):
+            refuse(f"ORDER BY {expression.sql()}", "answers are ordered by prob() and by their own columns")
+        found.append(SortKey(position, descending))
+    return tuple(found)
+
+
+def _expected(tree: exp.Query) -> bool:
+    if not isinstance(tree, exp.Select):
+        return False
+    return any(_is_call(item.unalias(), "expected_count", "expected_sum") for item in tree.expressions)
+
+
+def _plan_expected(
+    tree: exp.Query,
+    tables: Tables,
+    cuts: tuple[Cut, ...],
+    order: tuple[tuple[exp.Expression | None, bool], ...],
+    limit: int | None,
+) -> Plan:
+    """expected_count() and expected_sum(x): by linearity, the sum over result rows of P(the row exists) times x.
+
+    The query becomes SELECT keys, measures without GROUP BY; each row of the join is one result row, known by the
+    numbers of its FROM rows, however many clauses (from EXISTS, say) make it exist.
+    """
+    if tree.args.get("distinct"):
+        refuse("SELECT DISTINCT with an expected value", "group by the columns, or count over a DISTINCT subquery")
+    group, keys, measures, values = tree.args.get("group"), [], [], []
+    for position, item in enumerate(tree.expressions):
+        call = item.unalias()
+        if not _is_call(call, "expected_count", "expected_sum"):
+            keys.append(item)
+            continue
+        name, arguments = str(call.this).lower(), call.expressions
+        label = item.alias or name
+        if name == "expected_count":
+            if arguments and not (len(arguments) == 1 and isinstance(arguments[0], exp.Star)):
+                refuse(f"{call.sql()}", "expected_count() counts result rows; count columns over a subquery")
+            values.append((position, label, None))
+            continue
+        if len(arguments) != 1 or isinstance(arguments[0], exp.Star | exp.Distinct):
+            raise SQLError("expected_sum(x) takes one expression")
+        values.append((position, label, len(measures)))
+        measures.append(exp.cast(arguments[0].copy(), "DOUBLE"))
+    if keys and group is None:
+        refuse("a column beside an expected value without GROUP BY", "name it in GROUP BY")
+    checker = tree.copy()
+    checker.set("expressions", [key.copy() for key in keys] or [exp.Literal.number(1)])
+    plain = Rewriter(tables)
+    plain.query(checker, Environment(), None)  # checks that the columns are functions of the grouping columns
+    rows = tree.copy()
+    rows.set("group", None)
+    rows.set("expressions", [*(key.copy() for key in keys), *measures] or [exp.Literal.number(1)])
+    rewriter = Rewriter(tables, expected=True)
+    query = rewriter.query(rows, Environment(), None)
+    labels = tuple(column.label for column in query.columns[: len(keys)])
+    shape = Shape(len(keys), len(measures), query.lineage, query.identity)
+    return Plan(
+        rewriter.complete(query.body), shape, labels, tuple(rewriter.numbered), tuple(values), group is None, cuts,
+        _keys(order, query), limit,
+    )  # fmt: skip

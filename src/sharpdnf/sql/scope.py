@@ -1,0 +1,178 @@
+"""Names: which column of which FROM item a reference means, in the query as the user wrote it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from sqlglot import exp
+
+from sharpdnf.errors import SQLError, UnsupportedSQL
+
+
+class UnknownColumn(SQLError):
+    """A name that no FROM item in sight has. Inside a subquery it may belong to the query around it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A column of a relation: what the user calls it and what the rewritten SQL calls it."""
+
+    label: str
+    key: str | None
+    """The label as the database compares names; None if it cannot be referred to."""
+    name: str
+    hidden: bool = False
+    """Left out of ``*``: the probability column."""
+
+
+@dataclass(slots=True)
+class Source:
+    """One FROM item: ``alias`` is its unique name in the rewritten SQL, ``path`` the names the user may qualify by."""
+
+    path: tuple[str, ...]
+    alias: str
+    columns: tuple[Output, ...]
+    lineage: tuple[str, ...] = ()
+    identity: tuple[str, ...] = ()
+
+    def column(self, output: Output) -> exp.Column:
+        return exp.column(exp.to_identifier(output.name, quoted=True), exp.to_identifier(self.alias, quoted=True))
+
+    def references(self, names: tuple[str, ...]) -> list[exp.Column]:
+        return [exp.column(exp.to_identifier(n, quoted=True), exp.to_identifier(self.alias, quoted=True)) for n in names]
+
+    def find(self, key: str) -> list[Output]:
+        return [output for output in self.columns if output.key == key]
+
+
+@dataclass(frozen=True, slots=True)
+class Visible:
+    """A column that unqualified names and ``*`` see: one column of a source, or columns merged by USING."""
+
+    label: str
+    key: str | None
+    expression: exp.Expression
+    hidden: bool
+    source: Source
+
+
+@dataclass(slots=True)
+class Scope:
+    """The FROM items of one SELECT and the scopes around it."""
+
+    parent: Scope | None
+    sources: list[Source] = field(default_factory=list)
+    visible: list[Visible] = field(default_factory=list)
+    """In the order in which ``*`` lists them."""
+    aliases: dict[str, exp.Expression] = field(default_factory=dict)
+    """Select-list aliases that WHERE and later items may use, already bound."""
+    closed: bool = False
+    """A trial without the scopes around it: their columns count as unknown."""
+
+    def add(self, source: Source) -> None:
+        name = source.path[-1] if source.path else None
+        if name is not None and any(s.path[-1:] == (name,) for s in self.sources):
+            raise UnsupportedSQL(f"two FROM items are called {name!r}: give one of them another alias")
+        self.sources.append(source)
+        self.visible += [Visible(o.label, o.key, source.column(o), o.hidden, source) for o in source.columns]
+
+    def join(self, other: Scope) -> None:
+        """Puts the items of a parenthesised join or of a comma-separated group behind ours."""
+        for source in other.sources:
+            name = source.path[-1] if source.path else None
+            if name is not None and any(s.path[-1:] == (name,) for s in self.sources):
+                raise UnsupportedSQL(f"two FROM items are called {name!r}: give one of them another alias")
+        self.sources += other.sources
+        self.visible += other.visible
+
+    def snapshot(self) -> Scope:
+        """What is in sight now, for an ON condition that is bound later."""
+        return Scope(self.parent, list(self.sources), list(self.visible), self.aliases, self.closed)
+
+    def merge(self, keys: list[str], left: int, dialect: str) -> list[exp.Expression]:
+        """Joins ``visible[:left]`` and ``visible[left:]`` USING the keys; returns the equalities."""
+        before, after, merged, equalities = self.visible[:left], self.visible[left:], [], []
+        for key in keys:
+            mine, theirs = ([v for v in side if v.key == key] for side in (before, after))
+            if len(mine) != 1 or len(theirs) != 1:
+                raise UnsupportedSQL(f"USING ({key}) needs exactly one column {key!r} on either side")
+            if mine[0].hidden or theirs[0].hidden:
+                raise UnsupportedSQL(f"USING ({key}) would join on the probability column: write it as ON")
+            a, b = mine[0].expression, theirs[0].expression
+            equalities.append(exp.EQ(this=a.copy(), expression=b.copy()))
+            # PostgreSQL gives the merged column the common type of both; the others keep the left one.
+            value = exp.Coalesce(this=a.copy(), expressions=[b.copy()]) if dialect == "postgres" else a
+            merged.append(replace(mine[0], expression=value))
+            after = [v for v in after if v is not theirs[0]]
+            if dialect == "postgres":
+                before = [v for v in before if v is not mine[0]]
+            else:
+                before = [merged[-1] if v is mine[0] else v for v in before]
+        self.visible = [*merged, *before, *after] if dialect == "postgres" else [*before, *after]
+        return equalities
+
+    def hide(self, source: Source) -> None:
+        """The right side of a semi-join is in sight of its ON condition only."""
+        self.sources = [s for s in self.sources if s is not source]
+        self.visible = [v for v in self.visible if v.source is not source]
+
+    def star(self, path: tuple[str, ...] | None) -> list[Visible]:
+        """What ``*`` or ``t.*`` stands for, without the probability column."""
+        if path is None:
+            if not self.sources:
+                raise UnsupportedSQL("* needs a FROM clause")
+            return [v for v in self.visible if not v.hidden]
+        source = self._source(path)
+        if source is None:
+            raise UnknownColumn(f"no FROM item {'.'.join(path)!r} for {'.'.join(path)}.*")
+        return [Visible(o.label, o.key, source.column(o), False, source) for o in source.columns if not o.hidden]
+
+    def _source(self, path: tuple[str, ...]) -> Source | None:
+        found = [s for s in self.sources if s.path[-len(path) :] == path]
+        if len(found) > 1:
+            raise UnsupportedSQL(f"the name {'.'.join(path)!r} is ambiguous: give the FROM items different aliases")
+        return found[0] if found else None
+
+    def bind(self, column: exp.Column, fold: Callable[[exp.Identifier], str]) -> exp.Expression:
+        """The expression that a column reference means, in the rewritten SQL's names."""
+        key = fold(column.this)
+        path = tuple(fold(part) for part in (column.args.get(a) for a in ("catalog", "db", "table")) if part)
+        scope: Scope | None = self
+        while scope is not None:
+            found = scope._qualified(path, key) if path else scope._unqualified(key)
+            if found is not None:
+                return found.copy()
+            scope = None if scope.closed else scope.parent
+        raise UnknownColumn(f"no column {column.sql()!r} in the FROM items in sight")
+
+    def _qualified(self, path: tuple[str, ...], key: str) -> exp.Expression | None:
+        source = self._source(path)
+        if source is None:
+            return None
+        outputs = source.find(key)
+        if len(outputs) > 1:
+            raise UnsupportedSQL(f"the column {'.'.join(path)}.{key} is ambiguous")
+        if not outputs:
+            raise SQLError(f"{'.'.join(path)!r} has no column {key!r}")
+        return source.column(outputs[0])
+
+    def _unqualified(self, key: str) -> exp.Expression | None:
+        found = [v for v in self.visible if v.key == key]
+        if len(found) > 1:
+            raise UnsupportedSQL(f"the column {key!r} is ambiguous: say which table it is of")
+        if found:
+            return found[0].expression
+        if key in self.aliases:
+            if self.parent is not None and self.parent.knows(key):
+                raise UnsupportedSQL(f"{key!r} names both a select alias and a column of the outer query: qualify it")
+            return exp.paren(self.aliases[key])
+        return None
+
+    def knows(self, key: str) -> bool:
+        scope: Scope | None = self
+        while scope is not None:
+            if key in scope.aliases or any(v.key == key for v in scope.visible):
+                return True
+            scope = scope.parent
+        return False

@@ -1,0 +1,230 @@
+"""Table names: CTEs, views and catalog relations, and whether a piece of SQL reads an uncertain row anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from sharpdnf.errors import SQLError, UnsupportedSQL
+from sharpdnf.sql.allowed import TABLE_FUNCTIONS, check_functions, refuse
+from sharpdnf.sql.catalog import Catalog, Functions, Relation, Uncertain
+from sharpdnf.sql.scope import Output
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """A relation as a common table expression of the rewritten query."""
+
+    name: str
+    columns: tuple[Output, ...]
+    lineage: tuple[str, ...] = ()
+    identity: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """The CTEs in sight. ``home`` is the schema of the view whose body is read, None in the query itself."""
+
+    ctes: Mapping[str, Rewritten | None] = field(default_factory=dict)
+    """None stands for a CTE that is only looked at, not rewritten: reading it is judged by ``touching``."""
+    touching: frozenset[str] = frozenset()
+    """The names among them that read uncertain rows."""
+    home: tuple[str, ...] | None = None
+
+    def define(self, key: str, rewritten: Rewritten | None, *, touches: bool) -> Environment:
+        touching = self.touching | {key} if touches else self.touching - {key}
+        return Environment({**self.ctes, key: rewritten}, touching, self.home)
+
+
+class Tables:
+    """Resolves table names and judges queries; expands no view itself."""
+
+    def __init__(self, catalog: Catalog, uncertain: Mapping[tuple[str, ...], Uncertain], functions: Functions) -> None:
+        self.catalog, self.uncertain, self.functions = catalog, uncertain, functions
+        self._views: dict[tuple[str, ...], tuple[exp.Query, bool]] = {}
+        self._open_views: list[tuple[str, ...]] = []
+        self._relations: dict[tuple[tuple[str, ...], tuple[str, ...] | None], Relation] = {}
+
+    def fold(self, identifier: exp.Identifier) -> str:
+        return self.catalog.fold(identifier)
+
+    def cte_key(self, table: exp.Table, env: Environment) -> str | None:
+        """The CTE that a table name means, if any."""
+        if not isinstance(table.this, exp.Identifier) or table.args.get("db") or table.args.get("catalog"):
+            return None
+        key = self.fold(table.this)
+        return key if key in env.ctes else None
+
+    def relation(self, table: exp.Table, env: Environment) -> Relation:
+        """The catalog relation that a table name means; an error if there is none."""
+        if not isinstance(table.this, exp.Identifier):
+            refuse(f"the table function {table.this.sql()[:40]}", "register its result with db.register(name, frame)")
+        parts = tuple(self.fold(p) for p in (table.args.get(a) for a in ("catalog", "db", "this")) if p)
+        if (parts, env.home) not in self._relations:
+            found = self.catalog.resolve(parts, env.home)
+            if found is None:
+                raise SQLError(f"no table or view {'.'.join(parts)!r} in the database")
+            self._relations[parts, env.home] = found
+        return self._relations[parts, env.home]
+
+    def view(self, relation: Relation) -> tuple[exp.Query, bool]:
+        """The parsed definition of a view and whether it reads uncertain rows."""
+        if relation.key not in self._views:
+            if relation.key in self._open_views:
+                refuse(f"the view {relation.path[-1]!r}", "it refers to itself")
+            assert relation.definition is not None
+            body = parse_select(relation.definition, self.catalog.dialect, f"the view {relation.path[-1]!r}")
+            self._open_views.append(relation.key)
+            try:
+                check_functions(relation.definition, self.catalog.dialect, self.functions)
+                touches = self.touches(body, Environment(home=relation.path[:-1]))
+            finally:
+                self._open_views.pop()
+            self._views[relation.key] = (body, touches)
+        return self._views[relation.key]
+
+    def relation_touches(self, relation: Relation) -> bool:
+        """Whether reading a catalog relation reads uncertain rows."""
+        if relation.key in self.uncertain:
+            return True
+        if relation.definition is not None:
+            return self.view(relation)[1]
+        for other in self.catalog.related(relation):
+            if other.key in self.uncertain:
+                refuse(
+                    f"reading {relation.path[-1]!r}",
+                    f"it shares rows with the uncertain table {other.path[-1]!r} (partition or inheritance)",
+                )
+        return False
+
+    def touches(self, node: exp.Expression, env: Environment) -> bool:
+        """Whether a piece of SQL reads an uncertain row anywhere: in a CTE, a view, a subquery at any depth."""
+        env, touched = self._inner(node, env)
+        if isinstance(node, exp.Table) and self.table_touches(node, env):
+            return True
+        del touched  # a CTE that nobody reads has no effect on the answers
+        return any([self.touches(child, env) for child in children(node)])
+
+    def table_touches(self, table: exp.Table, env: Environment) -> bool:
+        key = self.cte_key(table, env)
+        if key is not None:
+            return key in env.touching
+        if isinstance(table.this, exp.Func):
+            name = (table.this.name if isinstance(table.this, exp.Anonymous) else table.this.sql_name()).lower()
+            if name not in TABLE_FUNCTIONS:
+                refuse(f"the table function {name}()", "it can read tables that the query does not show")
+            return False
+        return self.relation_touches(self.relation(table, env))
+
+    def _inner(self, node: exp.Expression, env: Environment) -> tuple[Environment, bool]:
+        """The environment under a node's WITH clause."""
+        with_ = node.args.get("with_")
+        touched = False
+        for cte in with_.expressions if with_ else ():
+            key = self.fold(cte.args["alias"].this)
+            within = env.define(key, None, touches=False) if self.self_visible(with_) else env
+            touches = self.touches(cte.this, within)
+            touched |= touches
+            env = env.define(key, None, touches=touches)
+        return env, touched
+
+    def self_visible(self, with_: exp.With) -> bool:
+        """Whether a CTE sees its own name: always in SQLite, only with RECURSIVE elsewhere."""
+        return bool(with_.args.get("recursive")) or self.catalog.dialect == "sqlite"
+
+    def check_forward(self, with_: exp.With, env: Environment) -> None:
+        """Refuses a CTE that may read itself or a later one instead of the table of that name."""
+        keys = [self.fold(cte.args["alias"].this) for cte in with_.expressions]
+        if len(set(keys)) < len(keys):
+            raise SQLError("two common table expressions have the same name")
+        if not self.self_visible(with_):
+            return
+        for position, cte in enumerate(with_.expressions):
+            later = set(keys[position:])
+            for table in cte.this.find_all(exp.Table):
+                bare = isinstance(table.this, exp.Identifier) and not table.args.get("db")
+                if bare and self.fold(table.this) in later and self.touches(with_.parent or with_, env):
+                    refuse(
+                        f"the recursive or forward reference to {table.name!r}",
+                        "recursion over uncertain rows has no finite lineage; give the CTE another name",
+                    )
+
+    def opaque(self, node: exp.Expression, env: Environment) -> exp.Expression:
+        """A copy of certain SQL in which names of CTEs read their rewritten form; everything else stays as it is."""
+        copy = node.copy()
+        self._redirect(copy, env)
+        return copy
+
+    def _redirect(self, node: exp.Expression, env: Environment) -> None:
+        with_ = node.args.get("with_")
+        for cte in with_.expressions if with_ else ():
+            key = self.fold(cte.args["alias"].this)
+            within = Environment({k: v for k, v in env.ctes.items() if k != key}, env.touching, env.home)
+            self._redirect(cte.this, within if self.self_visible(with_) else env)
+            env = within
+        for child in list(children(node)):
+            self._redirect(child, env)
+        if not isinstance(node, exp.Table):
+            return
+        key_or_none = self.cte_key(node, env)
+        rewritten = env.ctes[key_or_none] if key_or_none is not None else None
+        if rewritten is None:
+            return
+        columns = [
+            exp.alias_(exp.column(exp.to_identifier(o.name, quoted=True)), o.label, quoted=True)
+            for o in rewritten.columns
+        ]
+        inner = exp.select(*columns).from_(exp.to_identifier(rewritten.name, quoted=True))
+        alias = node.args.get("alias") or exp.TableAlias(this=node.this.copy())
+        joins = node.args.get("joins")
+        node.replace(exp.Subquery(this=inner, alias=alias.copy(), joins=[j.copy() for j in joins] if joins else None))
+
+
+def children(node: exp.Expression) -> Iterator[exp.Expression]:
+    """The direct sub-expressions, without the WITH clause."""
+    for name, value in node.args.items():
+        if name == "with_":
+            continue
+        for item in value if isinstance(value, list) else (value,):
+            if isinstance(item, exp.Expression):
+                yield item
+
+
+def parse_select(sql: str, dialect: str, what: str) -> exp.Query:
+    """One SELECT or set operation (of a view: what it was created as); anything else is refused."""
+    try:
+        statements = [s for s in sqlglot.parse(sql, dialect=dialect) if s is not None]
+    except SqlglotError as error:
+        first = str(error).replace("\x1b[4m", "").replace("\x1b[0m", "")
+        raise SQLError(f"cannot parse {what}: {first}") from None
+    except RecursionError:
+        raise SQLError(f"cannot parse {what}: it is nested too deeply") from None
+    if len(statements) != 1:
+        refuse(f"{len(statements)} statements", f"{what} must be one SELECT")
+    statement = statements[0]
+    if isinstance(statement, exp.Create) and what.startswith("the view"):
+        statement = statement.expression
+    while isinstance(statement, exp.Subquery) and not statement.args.get("alias"):
+        if any(v for k, v in statement.args.items() if k != "this"):
+            break
+        statement = statement.this
+    if not isinstance(statement, exp.Select | exp.SetOperation):
+        raise UnsupportedSQL(f"{what} must be one SELECT, not {type(statement).__name__.upper()}")
+    return statement
+
+
+def parse_view(sql: str, dialect: str) -> tuple[str | None, tuple[str, ...] | None]:
+    """The SELECT of CREATE VIEW and the column names given with it; a text that cannot be read is kept whole."""
+    try:
+        create = sqlglot.parse_one(sql, dialect=dialect)
+    except SqlglotError:
+        return sql, None
+    if not isinstance(create, exp.Create) or not isinstance(create.expression, exp.Expression):
+        return sql, None
+    schema = create.this
+    labels = tuple(column.name for column in schema.expressions) if isinstance(schema, exp.Schema) else ()
+    return create.expression.sql(dialect), labels or None

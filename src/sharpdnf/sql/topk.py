@@ -1,0 +1,122 @@
+"""Threshold and top-k answers by intervals: what is surely in or out is not refined further.
+
+Every round counts the undecided answers at half the epsilon of the round before, down to the epsilon asked for; each
+(answer, round) gets delta / (answers * rounds), so by the union bound all intervals hold at once with probability
+1 - delta, whatever is stopped when. What is undecided at the end lies within a factor 1 +- epsilon of the cut and is
+flagged. (Re, Dalvi, Suciu, "Efficient top-k query evaluation on probabilistic data", ICDE 2007: multisimulation.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from sharpdnf.dnf import Batch
+from sharpdnf.sql.counting import Counts, Options, count_batch
+from sharpdnf.sql.lineage import select
+from sharpdnf.sql.plan import Cut
+
+BoolArray = npt.NDArray[np.bool_]
+FloatArray = npt.NDArray[np.float64]
+Verdict = tuple[BoolArray, BoolArray]
+"""(surely in, surely out)"""
+FIRST_EPSILON = 0.5
+
+
+def rounds_to(epsilon: float) -> list[float]:
+    """The epsilons of the rounds: halved from 0.5 down to the one asked for."""
+    found = []
+    current = FIRST_EPSILON
+    while current > epsilon:
+        found.append(current)
+        current /= 2
+    return [*found, epsilon]
+
+
+def decide(
+    batch: Batch, cuts: tuple[Cut, ...], limit: int | None, *, descending: bool, options: Options
+) -> tuple[Counts, npt.NDArray[np.int64]]:
+    """Counts the answers as far as the question needs; returns all counts and the indices of the answers kept."""
+    epsilons = [options.epsilon] if options.guarantee in ("exact", "bounds") else rounds_to(options.epsilon)
+    share = options.delta / max(1, len(batch) * len(epsilons))
+    counts: Counts | None = None
+    todo = np.arange(len(batch))
+    rng = np.random.default_rng(options.rng)
+    for epsilon in epsilons:
+        found = count_batch(select(batch, todo), options.replace(epsilon=epsilon, delta=share, rng=rng))
+        counts = found if counts is None else _update(counts, found, todo)
+        inside, outside = verdict(counts, cuts, limit, descending=descending)
+        open_ = ~(inside | outside) & (counts.lower < counts.upper)
+        todo = np.flatnonzero(open_)
+        if options.progress is not None:
+            options.progress(len(batch) - len(todo), len(batch))
+        if not len(todo) or options.timeout == 0.0:
+            break
+    assert counts is not None
+    inside, outside = verdict(counts, cuts, limit, descending=descending)
+    counts.near_cut = ~(inside | outside)
+    return counts, _chosen(counts, inside, outside, cuts, limit, descending=descending)
+
+
+def _update(counts: Counts, found: Counts, where: npt.NDArray[np.int64]) -> Counts:
+    """All intervals hold at once, so they may be intersected; the newest estimate is the finest."""
+    for name in ("prob", "guarantee", "engine", "met"):
+        getattr(counts, name)[where] = getattr(found, name)
+    counts.lower[where] = np.maximum(counts.lower[where], found.lower)
+    counts.upper[where] = np.minimum(counts.upper[where], found.upper)
+    counts.prob[where] = np.clip(counts.prob[where], counts.lower[where], counts.upper[where])
+    return counts
+
+
+def verdict(counts: Counts, cuts: tuple[Cut, ...], limit: int | None, *, descending: bool) -> Verdict:
+    """Which answers are surely in and which surely out."""
+    inside, outside = np.ones(len(counts.prob), dtype=bool), np.zeros(len(counts.prob), dtype=bool)
+    for cut in cuts:
+        holds, fails = _TESTS[cut.operator](counts.lower, counts.upper, cut.value)
+        inside &= holds
+        outside |= fails
+    if limit is None or limit >= len(counts.prob):
+        return inside, outside
+    return _top(counts, inside, outside, limit, descending=descending)
+
+
+_TESTS: dict[str, Callable[[FloatArray, FloatArray, float], Verdict]] = {
+    ">": lambda lower, upper, c: (lower > c, upper <= c),
+    ">=": lambda lower, upper, c: (lower >= c, upper < c),
+    "<": lambda lower, upper, c: (upper < c, lower >= c),
+    "<=": lambda lower, upper, c: (upper <= c, lower > c),
+}
+
+
+def _top(counts: Counts, inside: BoolArray, outside: BoolArray, limit: int, *, descending: bool) -> Verdict:
+    """Surely among the k best of those that pass the cuts; ties may go either way."""
+    low, high = (counts.lower, counts.upper) if descending else (-counts.upper, -counts.lower)
+    low_in = np.where(inside, low, -np.inf)  # only a sure member can push another out
+    high_open = np.where(outside, -np.inf, high)
+    if limit == 0:
+        return np.zeros_like(inside), np.ones_like(outside)
+    # out: k sure members are surely better. in: fewer than k others can be as good.
+    kth_low = np.sort(low_in)[::-1][limit - 1]
+    beaten = high < kth_low
+    order = np.sort(high_open)[::-1]
+    next_high = order[limit]  # the (k+1)-th best upper end: an answer above it has at most k - 1 rivals above
+    safe = inside & (low > next_high)
+    return safe, outside | beaten
+
+
+def _chosen(
+    counts: Counts, inside: BoolArray, outside: BoolArray, cuts: tuple[Cut, ...], limit: int | None, *, descending: bool
+) -> npt.NDArray[np.int64]:
+    """The answers to return: sure ones first, flagged ones by their estimate."""
+    passes = ~outside
+    for cut in cuts:
+        test = _TESTS[cut.operator](counts.prob, counts.prob, cut.value)[0]
+        passes &= inside | test
+    kept = np.flatnonzero(passes)
+    if limit is None or len(kept) <= limit:
+        return kept
+    sign = -1.0 if descending else 1.0
+    order = np.lexsort((sign * counts.prob[kept], ~inside[kept]))
+    return np.sort(kept[order[:limit]])
