@@ -1,0 +1,18 @@
+"""Probabilistic SQL: tables with a probability column in, answers with probabilities out.
+
+tables + query -> rewrite -> lineage rows in the database -> one DNF per answer -> count_many -> Answers
+"""
+
+from __future__ import annotations
+
+from sharpdnf.errors import MissingExtra
+
+try:
+    from sharpdnf.sql.answers import Answers, Reason
+    from sharpdnf.sql.database import ProbDB, connect
+except ImportError as error:
+    if (error.name or "").split(".")[0] not in ("sqlglot", "duckdb", "pyarrow"):
+        raise
+    raise MissingExtra("probabilistic SQL", "sql") from None
+
+__all__ = ["Answers", "ProbDB", "Reason", "connect"]

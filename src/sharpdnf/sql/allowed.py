@@ -19,19 +19,21 @@ def refuse(construct: str, why: str) -> NoReturn:
 # Arguments of the structural nodes that the rewriter reads. Any other argument that is set is a construct it does
 # not know (QUALIFY, PIVOT, SAMPLE, LATERAL, hints, locks, ...).
 STRUCTURE: dict[type[exp.Expression], frozenset[str]] = {
-    exp.Select: frozenset("expressions distinct from_ joins where group having order limit offset with_".split()),
-    exp.SetOperation: frozenset("this expression distinct with_ order limit offset".split()),
-    exp.Subquery: frozenset("this alias with_".split()),
-    exp.Table: frozenset("this db catalog alias joins".split()),
-    exp.TableAlias: frozenset("this columns".split()),
-    exp.Join: frozenset("this on using side kind method".split()),
-    exp.With: frozenset("expressions recursive".split()),
-    exp.CTE: frozenset("this alias materialized".split()),
-    exp.Group: frozenset("expressions all".split()),
-    exp.In: frozenset("this expressions query".split()),
+    exp.Select: frozenset(
+        ["expressions", "distinct", "from_", "joins", "where", "group", "having", "order", "limit", "offset", "with_"]
+    ),
+    exp.SetOperation: frozenset(["this", "expression", "distinct", "with_", "order", "limit", "offset"]),
+    exp.Subquery: frozenset(["this", "alias", "with_"]),
+    exp.Table: frozenset(["this", "db", "catalog", "alias", "joins"]),
+    exp.TableAlias: frozenset(["this", "columns"]),
+    exp.Join: frozenset(["this", "on", "using", "side", "kind", "method"]),
+    exp.With: frozenset(["expressions", "recursive"]),
+    exp.CTE: frozenset(["this", "alias", "materialized"]),
+    exp.Group: frozenset(["expressions", "all"]),
+    exp.In: frozenset(["this", "expressions", "query"]),
     exp.Star: frozenset(),
-    exp.Ordered: frozenset("this desc nulls_first".split()),
-    exp.Column: frozenset("this table db catalog".split()),
+    exp.Ordered: frozenset(["this", "desc", "nulls_first"]),
+    exp.Column: frozenset(["this", "table", "db", "catalog"]),
 }
 ARGUMENT_NAMES = {
     "laterals": "LATERAL",
@@ -68,8 +70,20 @@ FORBIDDEN_FUNCTIONS: tuple[type[exp.Expression], ...] = (
 )  # fmt: skip
 NOT_FUNCTIONS = frozenset({"and", "or", "not", "in", "exists", "any", "all", "some", "values", "as", "on", "using"})
 TABLE_FUNCTIONS = frozenset(
-    "range generate_series read_parquet parquet_scan read_csv read_csv_auto read_json read_json_auto read_ndjson "
-    "pandas_scan arrow_scan python_arrow_scan".split()
+    [
+        "range",
+        "generate_series",
+        "read_parquet",
+        "parquet_scan",
+        "read_csv",
+        "read_csv_auto",
+        "read_json",
+        "read_json_auto",
+        "read_ndjson",
+        "pandas_scan",
+        "arrow_scan",
+        "python_arrow_scan",
+    ]
 )
 """Table functions that only read files, frames or numbers, so they cannot hide an uncertain table."""
 PROBABILITY_FUNCTIONS = frozenset({"prob", "expected_count", "expected_sum"})
@@ -146,4 +160,8 @@ def check_call(node: exp.Func, dialect: str, functions: Functions) -> None:
 
 def is_scalar_extreme(node: exp.Expression, dialect: str) -> bool:
     """SQLite's max(a, b) is a scalar function that shares its name with the aggregate."""
-    return dialect == "sqlite" and isinstance(node, exp.Max | exp.Min) and bool(node.expressions)
+    if dialect != "sqlite":
+        return False
+    return isinstance(node, exp.Greatest | exp.Least) or (
+        isinstance(node, exp.Max | exp.Min) and bool(node.expressions)
+    )

@@ -73,7 +73,10 @@ class Answers:
         for position, value in self._expected:
             columns.insert(position, (value.label, pa.array(value.value)))
         for _, value in self._expected:
-            columns += [(f"{value.label}_lower", pa.array(value.lower)), (f"{value.label}_upper", pa.array(value.upper))]
+            columns += [
+                (f"{value.label}_lower", pa.array(value.lower)),
+                (f"{value.label}_upper", pa.array(value.upper)),
+            ]
         taken = {*COLUMNS, "near_cut"}
         named: list[tuple[str, Any]] = []
         for name, values in columns:  # an answer column called prob must not hide ours
@@ -123,7 +126,9 @@ class Answers:
             numeric = name in ("prob", "lower", "upper", "num_clauses")
             table.add_column(name, justify="right" if numeric else "left")
         for row in data.slice(0, limit).to_pylist() if len(set(data.column_names)) == data.num_columns else ():
-            table.add_row(*(f"{v:.6g}" if isinstance(v, float) else "NULL" if v is None else str(v) for v in row.values()))
+            table.add_row(
+                *(f"{v:.6g}" if isinstance(v, float) else "NULL" if v is None else str(v) for v in row.values())
+            )
         return table
 
     def __repr__(self) -> str:

@@ -297,7 +297,10 @@ class Rewriter(FromClause):
         check_structure(group)
         if group.args.get("all"):
             return
-        keys = [self.group_key(expression, items, env, scope) for expression in group.expressions]
+        listed = [
+            e for part in group.expressions for e in (part.expressions if isinstance(part, exp.Tuple) else [part])
+        ]
+        keys = [self.group_key(expression, items, env, scope) for expression in listed]
         if not keys:
             refuse("GROUP BY ()", "the empty group exists in every world")
         for item in items:
@@ -321,9 +324,7 @@ class Rewriter(FromClause):
 
     # ---- conditions
 
-    def alternatives(
-        self, node: exp.Select, chains: list[Chain], env: Environment, scope: Scope
-    ) -> list[Alternative]:
+    def alternatives(self, node: exp.Select, chains: list[Chain], env: Environment, scope: Scope) -> list[Alternative]:
         """The ways in which joins and WHERE can hold."""
         start = Alternative(
             conditions=[condition for chain in chains for condition in chain.moved],
@@ -464,7 +465,9 @@ class Rewriter(FromClause):
         a, b = (Source((), self.fresh("t"), columns) for _ in range(2))
         lineage = [*a.references(both.lineage[: left.lineage]), *b.references(both.lineage[left.lineage :])]
         same = [self.same(a.column(column), b.column(column)) for column in columns]
-        tags = [exp.EQ(this=s.references(("_side",))[0], expression=exp.Literal.number(i)) for i, s in enumerate((a, b))]
+        tags = [
+            exp.EQ(this=s.references(("_side",))[0], expression=exp.Literal.number(i)) for i, s in enumerate((a, b))
+        ]
         body = exp.Select(
             expressions=[self.named(a.column(columns[i]), "c", i) for i in range(shown)]
             + [self.named(column, "l", i) for i, column in enumerate(lineage)],

@@ -40,7 +40,9 @@ class Source:
         return exp.column(exp.to_identifier(output.name, quoted=True), exp.to_identifier(self.alias, quoted=True))
 
     def references(self, names: tuple[str, ...]) -> list[exp.Column]:
-        return [exp.column(exp.to_identifier(n, quoted=True), exp.to_identifier(self.alias, quoted=True)) for n in names]
+        return [
+            exp.column(exp.to_identifier(n, quoted=True), exp.to_identifier(self.alias, quoted=True)) for n in names
+        ]
 
     def find(self, key: str) -> list[Output]:
         return [output for output in self.columns if output.key == key]

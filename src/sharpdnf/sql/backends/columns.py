@@ -26,9 +26,7 @@ def frame_rows(frame: object) -> tuple[list[str], list[list[Any]]]:
     """The column names and rows of a pandas, polars or Arrow frame."""
     import pyarrow as pa
 
-    if isinstance(frame, pa.Table | pa.RecordBatch):
-        table = pa.table(frame)
-    elif hasattr(frame, "__arrow_c_stream__"):
+    if isinstance(frame, pa.Table | pa.RecordBatch) or hasattr(frame, "__arrow_c_stream__"):
         table = pa.table(frame)
     elif hasattr(frame, "to_arrow"):
         table = frame.to_arrow()

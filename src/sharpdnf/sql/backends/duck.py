@@ -19,7 +19,20 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SORTABLE = frozenset(
-    "BOOLEAN TINYINT SMALLINT INTEGER BIGINT UTINYINT USMALLINT UINTEGER UBIGINT DATE TIMESTAMP TIME".split()
+    [
+        "BOOLEAN",
+        "TINYINT",
+        "SMALLINT",
+        "INTEGER",
+        "BIGINT",
+        "UTINYINT",
+        "USMALLINT",
+        "UINTEGER",
+        "UBIGINT",
+        "DATE",
+        "TIMESTAMP",
+        "TIME",
+    ]
 )
 """Types whose values are equal to DuckDB exactly if they are equal to numpy: no NaN, no collation, no -0.0."""
 READERS = {".parquet": "read_parquet", ".csv": "read_csv", ".tsv": "read_csv", ".json": "read_json", ".gz": "read_csv"}

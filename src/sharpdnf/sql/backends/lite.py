@@ -15,7 +15,7 @@ from sharpdnf.sql.backends.columns import frame_rows, python_columns
 from sharpdnf.sql.catalog import ROW_ID, Functions, Relation
 from sharpdnf.sql.tables import parse_view
 
-VOLATILE = frozenset("random randomblob changes total_changes last_insert_rowid load_extension".split())
+VOLATILE = frozenset(["random", "randomblob", "changes", "total_changes", "last_insert_rowid", "load_extension"])
 CHUNK = 200_000
 """Rows of lineage per string: SQLite hands them over as text, so no Python object is made for a row."""
 
@@ -158,7 +158,9 @@ class SQLite:
         self.execute(f"CREATE TEMP TABLE {target} AS {grouped(query, shape, 'sqlite', bare=True).sql('sqlite')}")
         try:
             names = ", ".join(quoted(n).sql("sqlite") for n in shown) or "1"
-            answers = python_columns(self.rows(f"SELECT {names} FROM temp.{target} GROUP BY _g ORDER BY _g"), len(shown))
+            answers = python_columns(
+                self.rows(f"SELECT {names} FROM temp.{target} GROUP BY _g ORDER BY _g"), len(shown)
+            )
             whole = ["_g", *(f"coalesce({n}, -1)" for n in [*lineage, *identity])]
             parts = self.rows(
                 f"SELECT group_concat({' || char(44) || '.join(whole)}) FROM temp.{target} GROUP BY rowid / {CHUNK}"

@@ -36,7 +36,7 @@ class PostgreSQL:
         try:
             # A savepoint inside the caller's transaction, a transaction of our own otherwise.
             with self.connection.transaction(), self.connection.cursor(row_factory=psycopg.rows.tuple_row) as cursor:
-                cursor.execute(sql)
+                cursor.execute(sql, prepare=False)  # temporary tables change their types
                 return cursor.fetchall() if cursor.description else []
         except psycopg.Error as error:
             raise SQLError(f"PostgreSQL: {error}") from None
@@ -47,7 +47,7 @@ class PostgreSQL:
     def describe(self, sql: str) -> tuple[str, ...] | None:
         try:
             with self.connection.transaction(), self.connection.cursor() as cursor:
-                cursor.execute(f"SELECT * FROM ({sql}) AS _d LIMIT 0")
+                cursor.execute(f"SELECT * FROM ({sql}) AS _d LIMIT 0", prepare=False)
                 return tuple(entry.name for entry in cursor.description or ())
         except psycopg.Error:
             return None
@@ -157,7 +157,9 @@ class PostgreSQL:
             self.execute(f"DROP TABLE pg_temp.{target}")
         last = 1 + len(lineage)
         measured = flat[:, len(wanted) :].copy().view(np.float64).reshape(len(flat), len(sums))
-        return LineageRows(answers, flat[:, 0].copy(), flat[:, 1:last].copy(), flat[:, last : len(wanted)].copy(), measured)
+        return LineageRows(
+            answers, flat[:, 0].copy(), flat[:, 1:last].copy(), flat[:, last : len(wanted)].copy(), measured
+        )
 
     def _copy(self, sql: str, columns: int) -> IntArray:
         """int64[rows, columns]: a result of 8-byte columns without NULLs, as raw words."""

@@ -1,0 +1,76 @@
+"""Every answer's probability against the original SQL in every possible world, on three databases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from sql_servers import BACKENDS, Database, postgres_directory, private_postgres
+from sql_shapes import REFUSED, SHAPES, Shape
+from sql_worlds import create, declared, differences, exact_answers, expected_answers, random_world
+
+from sharpdnf.errors import SQLError
+
+# DuckDB plans each of the thousands of tiny queries for milliseconds, so its worlds are fewer.
+WORLDS = [
+    ("duckdb", 0, 3),
+    ("duckdb", 3, 3),
+    *((kind, seed, 4) for kind in ("sqlite", "postgres") for seed in (1, 2, 3)),
+]
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    if postgres_directory() is None:
+        pytest.skip("no postgres binary: install Debian's postgresql package to run these tests")
+    with private_postgres() as found:
+        yield found
+
+
+@pytest.fixture
+def kind(request: pytest.FixtureRequest) -> tuple[str, str | None]:
+    return request.param, request.getfixturevalue("address") if request.param == "postgres" else None
+
+
+def shapes_on(kind: str, shapes: list[Shape]) -> list[Shape]:
+    return [shape for shape in shapes if kind in shape.on]
+
+
+def test_there_are_enough_shapes() -> None:
+    assert min(len(shapes_on(kind, SHAPES)) for kind in BACKENDS) >= 50
+
+
+@pytest.mark.parametrize(("kind", "seed", "rows"), WORLDS, indirect=["kind"])
+def test_answers_are_those_of_the_worlds(kind: tuple[str, str | None], seed: int, rows: int) -> None:
+    world = random_world(seed, rows)
+    database = Database(*kind)
+    create(database, world)
+    db = declared(database, world)
+    shapes = shapes_on(kind[0], SHAPES)
+    got = [exact_answers(db, shape.sql) for shape in shapes]
+    want = expected_answers(database, world, [shape.world or shape.sql for shape in shapes])
+    database.close()
+    wrong = [
+        f"{shape.sql}\n    " + "\n    ".join(lines)
+        for shape, a, b in zip(shapes, got, want, strict=True)
+        if (lines := differences(a, b))
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("kind", BACKENDS, indirect=True)
+def test_unsound_shapes_are_refused(kind: tuple[str, str | None]) -> None:
+    world = random_world(0)
+    database = Database(*kind)
+    create(database, world)
+    db = declared(database, world)
+    passed = []
+    for shape in shapes_on(kind[0], REFUSED):
+        try:
+            exact_answers(db, shape.sql)
+        except SQLError as error:
+            assert len(str(error)) > 20, shape.sql
+        else:
+            passed.append(shape.sql)
+    database.close()
+    assert not passed, "\n".join(passed)
