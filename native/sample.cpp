@@ -52,7 +52,7 @@ Grouping group_by_literal(const Formula &f, const std::vector<double> &prob, dou
     std::vector<double> weight(2 * f.num_vars, 0.0);
     for (int64_t c = 0; c < f.num_clauses; ++c)
         for (int64_t i = f.indptr[c]; i < f.indptr[c + 1]; ++i) weight[f.literals[i]] += prob[c];
-    double rest = total;
+    double rest = total, events = 0.0;  // S' = the groups' events and the clauses that are left
     out.scale = total;
     for (int g = 0; g < MAX_GROUPS; ++g) {
         int32_t best = -1;
@@ -75,9 +75,8 @@ Grouping group_by_literal(const Formula &f, const std::vector<double> &prob, dou
             for (const auto *l = begin; l != end; ++l) weight[*l] -= prob[c];
             rest -= prob[c];
         }
-        const double p = event_prob(f, event);
-        out.scale += p - (out.scale - rest - std::accumulate(out.event.begin(), out.event.end(), 0.0,
-                                                             [&](double s, const auto &e) { return s + event_prob(f, e); }));
+        events += event_prob(f, event);
+        out.scale = rest + events;
         out.event.push_back(std::move(event));
     }
     return out;
@@ -338,9 +337,13 @@ SampleResult sample(const SamplePlan &plan, uint64_t seed, int64_t successes, in
         const int64_t blocks = std::max<int64_t>(1, std::min<int64_t>(out.blocks ? 64 : 1, std::llround(std::ceil(draws_left / LANES))));
         results.assign(blocks, LaneWord{});
         std::atomic<int64_t> next{0};
+        std::atomic<bool> left_out{false};
         const auto work = [&](int t) {
             for (int64_t b; (b = next.fetch_add(1)) < blocks;) {
-                if (t == 0 ? poll.look() : poll.stopped()) return;
+                if (t == 0 ? poll.look() : poll.stopped()) {
+                    left_out.store(true);  // block b was claimed and not run
+                    return;
+                }
                 run_block(plan, scratch[t], seed, static_cast<uint64_t>(out.blocks + b), results[b]);
                 if (marginals) tally_marginals(scratch[t], results[b], t == 0 ? out : partial[t]);
             }
@@ -355,7 +358,7 @@ SampleResult sample(const SamplePlan &plan, uint64_t seed, int64_t successes, in
         for (int t = 1; t <= helpers; ++t) pool.emplace_back(work, t);
         work(0);
         for (auto &thread : pool) thread.join();
-        if (poll.stopped() && next.load() <= blocks) break;  // blocks were left out: this round has gaps
+        if (left_out.load()) break;  // a round with gaps is not tallied
         for (int64_t b = 0; b < blocks && !out.complete; ++b) tally(results[b], successes, max_draws, out);
         out.blocks += blocks;
         out.operations = 0;
