@@ -132,8 +132,9 @@ class BatchCounter {
         uint64_t mixed = ask_.seed ^ (index * 0x9e6c63d0876a9a35ULL);
         const uint64_t seed = splitmix64(mixed);
         const SamplePlan plan = make_plan(f, relative ? Estimator::automatic : Estimator::direct);
-        const auto fixed_draws = static_cast<int64_t>(std::ceil(std::log(2.0 / ask_.delta) / (2.0 * ask_.epsilon * ask_.epsilon)));
         constexpr int64_t unlimited = int64_t{1} << 62;
+        const double hoeffding = std::ceil(std::log(2.0 / ask_.delta) / (2.0 * ask_.epsilon * ask_.epsilon));
+        const int64_t fixed_draws = hoeffding < static_cast<double>(unlimited) ? static_cast<int64_t>(hoeffding) : unlimited;
         const SampleResult result = relative ? sample(plan, seed, successes_, unlimited, 1, false, poll)
                                              : sample(plan, seed, unlimited, fixed_draws, 1, false, poll);
         BatchAnswer out = sure;

@@ -9,9 +9,9 @@ class Poll {
   public:
     using Clock = std::chrono::steady_clock;
 
-    // `interrupted` runs on the calling thread at most every 20 ms and says whether to give up (a signal came).
+    // A deadline decades away is none: the clock's integers could not hold it. `interrupted` runs on the calling thread at most every 20 ms and says whether to give up (a signal came).
     Poll(double seconds, std::function<bool()> interrupted)
-        : has_deadline_(std::isfinite(seconds)), interrupted_(std::move(interrupted)), last_(Clock::now()) {
+        : has_deadline_(seconds < 1e9), interrupted_(std::move(interrupted)), last_(Clock::now()) {
         if (has_deadline_) deadline_ = last_ + std::chrono::duration_cast<Clock::duration>(
                                                    std::chrono::duration<double>(seconds < 0 ? 0 : seconds));
     }

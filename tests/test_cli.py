@@ -48,6 +48,18 @@ def hard(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(path)
 
 
+@pytest.fixture(scope="module")
+def middling(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A formula whose probability is neither near 0 nor near 1, and that has no small d-tree."""
+    import numpy as np
+
+    from sharpdnf.generate import generate
+
+    path = tmp_path_factory.mktemp("middling") / "middling.dnf"
+    formats.write(generate("uniform", np.random.default_rng(1), num_vars=200, num_clauses=400, width=7), path)
+    return str(path)
+
+
 def program(*words: str, **rest: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "sharpdnf.cli", *words]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, **rest)  # type: ignore[call-overload, no-any-return]
@@ -174,6 +186,27 @@ def test_unmet_guarantee_exits_3_with_the_best_answer(run: Run, hard: str) -> No
     code, out, _ = run("count", hard, "--guarantee", "exact", "--timeout", "0.05")
     assert code == 3
     assert "NOT MET" in out
+
+
+@pytest.mark.parametrize("engine", ["auto", "sampling", "klm"])
+@pytest.mark.parametrize("epsilon", ["1e-6", "1e-9", "1e-300"])
+@pytest.mark.parametrize("guarantee", ["relative", "additive"])
+def test_hopeless_tolerances_stop_at_the_limit(
+    run: Run, middling: str, engine: str, epsilon: str, guarantee: str
+) -> None:
+    began = time.monotonic()
+    words = ["--engine", engine, "-e", epsilon, "--guarantee", guarantee, "--timeout", "0.1", "--json"]
+    code, out, err = run("count", middling, *words)
+    assert (code, err) == (3, "")
+    assert json.loads(out)["met"] is False
+    assert time.monotonic() - began < 5
+
+
+def test_distant_deadlines_are_none(run: Run, middling: str) -> None:
+    for timeout in ("1e12", "1e300"):
+        code, out, _ = run("count", middling, "--engine", "sampling", "--timeout", timeout, "--threads", 1000, "--json")
+        assert code == 0
+        assert json.loads(out)["met"] is True
 
 
 def test_same_seed_same_answer(run: Run, hard: str) -> None:

@@ -42,6 +42,8 @@ def duration(seconds: float) -> str:
 
 def guarantee(estimate: Estimate) -> str:
     """What is promised, in words."""
+    if not estimate.met:
+        return "NOT MET in the limit: the best estimate so far; the interval holds surely"
     promised = {
         "exact": "exact",
         "relative": f"within a factor of 1 ± {estimate.epsilon:g}" if estimate.epsilon else "relative",
@@ -51,7 +53,7 @@ def guarantee(estimate: Estimate) -> str:
     }[estimate.guarantee]
     if estimate.guarantee in ("relative", "additive") and estimate.delta is not None:
         promised += f" with probability {100 * (1 - estimate.delta):.10g} %" if estimate.delta else ", surely"
-    return promised if estimate.met else f"NOT MET in the limit ({promised}); the certified interval holds surely"
+    return promised
 
 
 def interval(estimate: Estimate) -> str:

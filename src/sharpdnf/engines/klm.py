@@ -11,10 +11,14 @@ from sharpdnf.dnf import DNF
 from sharpdnf.engines.registry import engine
 from sharpdnf.estimate import Estimate, Limit
 
+UNLIMITED = 2**62
+
 
 def trials_needed(num_clauses: int, epsilon: float, delta: float) -> int:
     """tau = 8 (1 + epsilon) m ln(2 / delta) / epsilon^2."""
-    return math.ceil(8.0 * (1.0 + epsilon) * num_clauses * math.log(2.0 / delta) / epsilon**2)
+    if epsilon < 1e-9:  # more than UNLIMITED, and epsilon^2 may be 0
+        return UNLIMITED
+    return min(UNLIMITED, math.ceil(8.0 * (1.0 + epsilon) * num_clauses * math.log(2.0 / delta) / epsilon**2))
 
 
 @engine(

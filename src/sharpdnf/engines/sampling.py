@@ -32,7 +32,9 @@ def successes_needed(epsilon: float, delta: float) -> int:
 
 def hoeffding_draws(epsilon: float, delta: float) -> int:
     """The number of 0/1 draws whose mean is within epsilon with probability 1 - delta."""
-    return math.ceil(math.log(2.0 / delta) / (2.0 * epsilon * epsilon))
+    if epsilon < 1e-10:  # more than UNLIMITED, and epsilon^2 may be 0
+        return UNLIMITED
+    return min(UNLIMITED, math.ceil(math.log(2.0 / delta) / (2.0 * epsilon * epsilon)))
 
 
 @engine(
