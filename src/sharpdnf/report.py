@@ -237,8 +237,9 @@ def who_wins(runtimes: Sequence[Runtime]) -> str:
         if ratios:
             won = sum(ratio < 1 for ratio in ratios)
             sentences.append(
-                f"The network is faster than `{rival}` in {won} of {len(both)} cells; it takes {np.median(ratios):,.0f} "
-                f"times as long in the median ({min(ratios):,.1f} to {max(ratios):,.1f})."
+                f"The network is faster than `{rival}` in {won} of {len(both)} cells; "
+                f"it takes {np.median(ratios):,.0f} times as long in the median "
+                f"({min(ratios):,.1f} to {max(ratios):,.1f})."
             )
     return " ".join(sentences)
 
