@@ -1,7 +1,8 @@
-"""The white list: which constructs have a sound lineage. What is not listed is refused by name, never passed through."""
+"""The white list: which constructs have a sound lineage. What is not listed is refused, never passed through."""
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NoReturn
 
 from sqlglot import exp
@@ -9,7 +10,7 @@ from sqlglot.dialects import Dialect
 from sqlglot.tokens import TokenType
 
 from sharpdnf.errors import UnsupportedSQL
-from sharpdnf.sql.catalog import Functions
+from sharpdnf.sql.catalog import Catalog, Functions
 
 
 def refuse(construct: str, why: str) -> NoReturn:
@@ -68,7 +69,28 @@ EXPRESSIONS: frozenset[type[exp.Expression]] = frozenset(
 FORBIDDEN_FUNCTIONS: tuple[type[exp.Expression], ...] = (
     exp.UDTF, exp.Explode, exp.Unnest, exp.Rand, exp.Randn, exp.Uuid, exp.GenerateSeries, exp.Columns, exp.Lambda,
 )  # fmt: skip
-NOT_FUNCTIONS = frozenset({"and", "or", "not", "in", "exists", "any", "all", "some", "values", "as", "on", "using"})
+NOT_FUNCTIONS = frozenset(
+    [
+        "and",
+        "or",
+        "not",
+        "in",
+        "exists",
+        "any",
+        "all",
+        "some",
+        "values",
+        "as",
+        "on",
+        "using",
+        "from",
+        "join",
+        "select",
+        "where",
+        "union",
+        "over",
+    ]
+)
 TABLE_FUNCTIONS = frozenset(
     [
         "range",
@@ -127,21 +149,22 @@ def called_names(sql: str, dialect: str) -> list[str]:
     """Lower-case names that stand before a parenthesis, as the tokenizer sees them: no parse tree can hide one."""
     tokens = Dialect.get_or_raise(dialect).tokenize(sql)
     names = []
-    for token, following in zip(tokens, tokens[1:], strict=False):
+    for token, following in pairwise(tokens):
         if following.token_type is TokenType.L_PAREN and (token.text[:1].isalpha() or token.text[:1] == "_"):
             names.append(token.text.lower())
     return names
 
 
-def check_functions(sql: str, dialect: str, functions: Functions) -> None:
-    """Refuses volatile functions, user macros and functions that the database does not list as its own."""
-    for name in called_names(sql, dialect):
-        if name in PROBABILITY_FUNCTIONS and name not in functions.user:
-            continue
-        if name in functions.user:
+def check_functions(sql: str, catalog: Catalog) -> None:
+    """Refuses volatile functions, user macros and user-defined functions, wherever in the text they are called."""
+    names = frozenset(called_names(sql, catalog.dialect)) - NOT_FUNCTIONS
+    if not names:
+        return
+    user, volatile = catalog.user_functions(names), catalog.functions().volatile
+    for name in sorted(names & (user | volatile)):
+        if name in user:
             refuse(f"the user-defined function {name}()", "it can read tables that the query does not show")
-        if name in functions.volatile:
-            refuse(f"{name}()", "its value changes from call to call, so the query has no fixed lineage")
+        refuse(f"{name}()", "its value changes from call to call, so the query has no fixed lineage")
 
 
 def check_call(node: exp.Func, dialect: str, functions: Functions) -> None:

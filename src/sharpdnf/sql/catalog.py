@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 from sqlglot import exp
@@ -50,10 +50,6 @@ class Functions:
 
     aggregates: frozenset[str]
     volatile: frozenset[str]
-    user: frozenset[str]
-    """Macros and user-defined functions: they can read tables that the query does not name."""
-    known: frozenset[str] = field(default=frozenset())
-    """All built-in functions; empty if the database cannot list them."""
 
 
 class Catalog(Protocol):
@@ -74,7 +70,10 @@ class Catalog(Protocol):
         """The column names of a SELECT that stands on its own; None if it does not bind."""
 
     def functions(self) -> Functions:
-        """What is known of function names right now."""
+        """What is known of the built-in functions."""
+
+    def user_functions(self, names: frozenset[str]) -> frozenset[str]:
+        """Which of the names are macros or user-defined functions now: they can read tables nobody named."""
 
     def related(self, relation: Relation) -> tuple[Relation, ...]:
         """Other relations that hold some of the same rows (partitions, inheritance)."""

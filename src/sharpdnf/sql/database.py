@@ -118,10 +118,10 @@ class ProbDB:
         columns = () if block is None else (block,) if isinstance(block, str) else tuple(block)
         if block is not None and not columns:
             raise ValueError("block must name at least one column")
-        tables = Tables(self.backend, self._uncertain(), self.backend.functions())
+        tables = Tables(self.backend, self._uncertain())
         relation = tables.relation(self._name(table), Environment())
         others = {key: value for key, value in self._uncertain().items() if key != relation.key}
-        around = Tables(self.backend, others, tables.functions)
+        around = Tables(self.backend, others)
         if around.relation_touches(relation):
             raise UncertainTableError(f"{table} is a view over uncertain rows: declare the tables it reads, not both")
         for other in self.backend.related(relation):
@@ -151,7 +151,7 @@ class ProbDB:
     ) -> None:
         """Makes a pandas, polars or Arrow frame, or a Parquet, CSV or JSON file, a table; with ``prob``, uncertain."""
         self.backend.register(name, frame)
-        relation = Tables(self.backend, {}, self.backend.functions()).relation(
+        relation = Tables(self.backend, {}).relation(
             exp.Table(this=exp.to_identifier(name, quoted=True)), Environment()
         )
         if prob is not None:
@@ -186,7 +186,7 @@ class ProbDB:
         return self._rows
 
     def _check_fresh(self) -> None:
-        """Reads again what is seen to have changed. Updates in place show only in SQLite: ``refresh()`` is for those."""
+        """Reads again what is seen to have changed; updates in place are seen only in SQLite."""
         stale = self.backend.version() != self._version
         if not stale and self.backend.dialect == "duckdb":
             stale = any(count_rows(self.backend, d.uncertain.relation) != d.total for d in self._declared.values())
@@ -197,7 +197,7 @@ class ProbDB:
 
     def rewrite(self, query: str) -> str:
         """The SQL that is sent to the database instead of ``query``: one row per clause of lineage."""
-        return make_plan(query, self.backend, self._uncertain()).query.sql(self.backend.dialect, pretty=True)
+        return str(make_plan(query, self.backend, self._uncertain()).query.sql(self.backend.dialect, pretty=True))
 
     def sql(
         self,
@@ -282,16 +282,12 @@ class ProbDB:
             if plan.always:  # COUNT without GROUP BY has one answer in every world
                 counts, formula, answer = certain(1), np.arange(len(formulas.batch))[:1], np.zeros(1, dtype=np.int64)
                 formula = formula if len(formula) else np.array([-1])
-            for (position, _, _), value in zip(plan.expected, computed, strict=True):
-                value = type(value)(value.label, value.value[answer], value.lower[answer], value.upper[answer])
-                expected.append((position, value))
+            expected = [(entry[0], value.take(answer)) for entry, value in zip(plan.expected, computed, strict=True)]
         shown = values.take(answer) if plan.labels else values.slice(0, 0)
         order = self._order(plan, shown, counts)
         if order is not None:
             shown, counts, formula = shown.take(order) if plan.labels else shown, counts.take(order), formula[order]
-            expected = [
-                (position, type(v)(v.label, v.value[order], v.lower[order], v.upper[order])) for position, v in expected
-            ]
+            expected = [(position, value.take(order)) for position, value in expected]
             answer = answer[order]
         clauses = (found.rows, found.answer_of_clause)
         return Answers(plan.labels, shown, counts, formulas, formula, answer, clauses, self, expected)

@@ -23,6 +23,9 @@ class Expected:
     lower: FloatArray
     upper: FloatArray
 
+    def take(self, index: npt.NDArray[np.int64]) -> Expected:
+        return Expected(self.label, self.value[index], self.lower[index], self.upper[index])
+
 
 def expected_values(
     found: LineageRows,
@@ -47,6 +50,9 @@ def expected_values(
     for _, label, measure in values:
         x = np.ones(len(answer_of_row)) if measure is None else measure_of_row[:, measure]
         ends = np.minimum(x * counts.lower, x * counts.upper), np.maximum(x * counts.lower, x * counts.upper)
-        sums = [np.bincount(answer_of_row, weights=w, minlength=answers) for w in (x * counts.prob, *ends)]
-        result.append(Expected(label, *sums))
+        value, lower, upper = (
+            np.bincount(answer_of_row, weights=w, minlength=answers).astype(np.float64)
+            for w in (x * counts.prob, *ends)
+        )
+        result.append(Expected(label, value, lower, upper))
     return result

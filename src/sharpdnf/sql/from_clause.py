@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from sharpdnf.sql.allowed import check_structure, refuse
 from sharpdnf.sql.catalog import ROW_ID, Uncertain
+from sharpdnf.sql.core import Core, quoted
 from sharpdnf.sql.scope import Output, Scope, Source, UnknownColumn
 from sharpdnf.sql.tables import Environment, Rewritten
 
@@ -57,10 +58,8 @@ class Chain:
         return exp.Subquery(this=first)
 
 
-class FromClause:
-    """Builds chains. The part of the rewriter that reads FROM; the other parts are methods of the class below it."""
-
-    dialect: str
+class FromClause(Core):
+    """The part of the rewriter that reads FROM."""
 
     def chains(self, select: exp.Select, env: Environment, scope: Scope) -> list[Chain]:
         """The comma-separated parts of a FROM clause; their names are added to ``scope``."""
@@ -254,7 +253,3 @@ class FromClause:
             chain.moved.append(bound)
             return None
         return bound
-
-
-def quoted(name: str) -> exp.Identifier:
-    return exp.to_identifier(name, quoted=True)

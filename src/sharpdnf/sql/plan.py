@@ -12,11 +12,16 @@ from sharpdnf.errors import SQLError
 from sharpdnf.sql.allowed import check_functions, refuse
 from sharpdnf.sql.backends import Shape
 from sharpdnf.sql.catalog import Catalog, Uncertain
-from sharpdnf.sql.rewrite import Query, Rewriter
+from sharpdnf.sql.core import Query
+from sharpdnf.sql.rewrite import Rewriter
 from sharpdnf.sql.tables import Environment, Tables, parse_select
 
 COMPARISONS: dict[type[exp.Expression], str] = {exp.GT: ">", exp.GTE: ">=", exp.LT: "<", exp.LTE: "<="}
 MIRRORED = {">": "<", ">=": "<=", "<": ">", "<=": ">="}
+
+
+Keys = tuple[tuple[exp.Expression | None, bool], ...]
+"""Of ORDER BY: (expression, or None for prob(); descending)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +61,11 @@ class Plan:
 def make_plan(sql: str, catalog: Catalog, uncertain: Mapping[tuple[str, ...], Uncertain]) -> Plan:
     """Parses, checks and rewrites one query."""
     tree = parse_select(sql, catalog.dialect, "the query")
-    functions = catalog.functions()
-    check_functions(sql, catalog.dialect, functions)
-    tables = Tables(catalog, uncertain, functions)
-    cuts, order, limit = (), (), None
+    check_functions(sql, catalog)
+    tables = Tables(catalog, uncertain)
+    cuts: tuple[Cut, ...] = ()
+    order: Keys = ()
+    limit = None
     if tables.touches(tree, Environment()) or tree.find(exp.Anonymous, bfs=False) is not None:
         cuts = _cuts(tree)
         order, limit = _order(tree)
@@ -112,7 +118,7 @@ def _number(node: exp.Expression) -> float:
     return -value if negative else value
 
 
-def _order(tree: exp.Query) -> tuple[tuple[tuple[exp.Expression | None, bool], ...], int | None]:
+def _order(tree: exp.Query) -> tuple[Keys, int | None]:
     """Takes ORDER BY and LIMIT off the outermost query: (expression or None for prob(), descending) and the limit."""
     order, limit = tree.args.get("order"), tree.args.get("limit")
     keys = []
@@ -131,7 +137,7 @@ def _order(tree: exp.Query) -> tuple[tuple[tuple[exp.Expression | None, bool], .
     return tuple(keys), int(limit.expression.this) if limit is not None else None
 
 
-def _keys(keys: tuple[tuple[exp.Expression | None, bool], ...], query: Query) -> tuple[SortKey, ...]:
+def _keys(keys: Keys, query: Query) -> tuple[SortKey, ...]:
     found = []
     for expression, descending in keys:
         if expression is None:
@@ -160,7 +166,7 @@ def _plan_expected(
     tree: exp.Query,
     tables: Tables,
     cuts: tuple[Cut, ...],
-    order: tuple[tuple[exp.Expression | None, bool], ...],
+    order: Keys,
     limit: int | None,
 ) -> Plan:
     """expected_count() and expected_sum(x): by linearity, the sum over result rows of P(the row exists) times x.
@@ -170,7 +176,9 @@ def _plan_expected(
     """
     if tree.args.get("distinct"):
         refuse("SELECT DISTINCT with an expected value", "group by the columns, or count over a DISTINCT subquery")
-    group, keys, measures, values = tree.args.get("group"), [], [], []
+    group, keys = tree.args.get("group"), []
+    measures: list[exp.Expression] = []
+    values: list[tuple[int, str, int | None]] = []
     for position, item in enumerate(tree.expressions):
         call = item.unalias()
         if not _is_call(call, "expected_count", "expected_sum"):
@@ -189,6 +197,7 @@ def _plan_expected(
         measures.append(exp.cast(arguments[0].copy(), "DOUBLE"))
     if keys and group is None:
         refuse("a column beside an expected value without GROUP BY", "name it in GROUP BY")
+    _check_keys_shown(group, tree.expressions)
     checker = tree.copy()
     checker.set("expressions", [key.copy() for key in keys] or [exp.Literal.number(1)])
     plain = Rewriter(tables)
@@ -204,3 +213,14 @@ def _plan_expected(
         rewriter.complete(query.body), shape, labels, tuple(rewriter.numbered), tuple(values), group is None, cuts,
         _keys(order, query), limit,
     )  # fmt: skip
+
+
+def _check_keys_shown(group: exp.Group | None, items: list[exp.Expression]) -> None:
+    """Answers are told apart by the columns shown, so every grouping column must be one of them."""
+    for key in group.expressions if group is not None else ():
+        position = int(key.this) if isinstance(key, exp.Literal) and key.is_int else 0
+        shown = any(key in (item.unalias(), exp.column(item.alias)) for item in items)
+        if not shown and not 1 <= position <= len(items):
+            refuse(f"GROUP BY {key.sql()} with an expected value", "a grouping column must also be selected")
+    if group is not None and group.args.get("all"):
+        refuse("GROUP BY ALL with an expected value", "name the grouping columns")

@@ -16,28 +16,15 @@ from itertools import product
 from sqlglot import exp
 
 from sharpdnf.errors import SQLError
-from sharpdnf.sql.allowed import (
-    check_call,
-    check_expression,
-    check_structure,
-    is_scalar_extreme,
-    refuse,
-)
+from sharpdnf.sql.allowed import check_structure, refuse
 from sharpdnf.sql.catalog import Relation
 from sharpdnf.sql.conditions import MAX_BRANCHES, Member, Plain, branches
-from sharpdnf.sql.from_clause import Chain, FromClause, Pending, quoted
+from sharpdnf.sql.core import Query, null, quoted, union_all
+from sharpdnf.sql.expressions import Expressions
+from sharpdnf.sql.from_clause import Chain, Pending
 from sharpdnf.sql.scope import Output, Scope, Source, UnknownColumn
-from sharpdnf.sql.tables import Environment, Rewritten, Tables, children
-
-
-@dataclass(slots=True)
-class Query:
-    """A rewritten query: columns ``_c*``, then lineage ``_l*``, then (for expected values) row identity ``_i*``."""
-
-    body: exp.Query
-    columns: tuple[Output, ...]
-    lineage: int
-    identity: int = 0
+from sharpdnf.sql.sets import SetOperations
+from sharpdnf.sql.tables import Environment, Rewritten, children
 
 
 @dataclass(slots=True)
@@ -58,27 +45,8 @@ class Item:
     expression: exp.Expression
 
 
-class Rewriter(FromClause):
-    """Rewrites one query. ``expected`` asks for the identity of result rows as well."""
-
-    def __init__(self, tables: Tables, *, expected: bool = False) -> None:
-        self.tables, self.expected = tables, expected
-        self.catalog, self.dialect, self.functions = tables.catalog, tables.catalog.dialect, tables.functions
-        self.ctes: list[exp.CTE] = []
-        self.items: dict[str, exp.Expression] = {}
-        self.numbered: list[tuple[str, exp.Query]] = []
-        """Certain tables whose rows must be numbered first: name of the temporary table, its SELECT."""
-        self._views: dict[tuple[str, ...], Rewritten] = {}
-        self._count = 0
-
-    def fold(self, identifier: exp.Expression) -> str:
-        if not isinstance(identifier, exp.Identifier):
-            refuse(f"the name {identifier.sql()!r}", "a plain identifier is expected here")
-        return self.tables.fold(identifier)
-
-    def fresh(self, prefix: str) -> str:
-        self._count += 1
-        return f"_{prefix}{self._count}"
+class Rewriter(Expressions, SetOperations):
+    """Rewrites one query."""
 
     # ---- whole queries
 
@@ -161,67 +129,6 @@ class Rewriter(FromClause):
             self._views[relation.key] = found
         return self._views[relation.key]
 
-    def hoist(self, query: Query) -> Rewritten:
-        """Makes a rewritten query a common table expression of the result."""
-        name = self.fresh("q")
-        self.ctes.append(exp.CTE(this=query.body, alias=exp.TableAlias(this=quoted(name))))
-        lineage = tuple(f"_l{i}" for i in range(query.lineage))
-        return Rewritten(name, query.columns, lineage, tuple(f"_i{i}" for i in range(query.identity)))
-
-    def certain_cte(
-        self, node: exp.Expression, env: Environment, named: exp.Expression | None, *, recursive: exp.With | None = None
-    ) -> Rewritten:
-        """SQL that reads only certain rows, left as it is, as a common table expression with numbered columns."""
-        body = self.tables.opaque(node, env)
-        alias = named.args.get("alias") if named is not None else None
-        names = [column for column in alias.args.get("columns") or ()] if alias is not None else []
-        if recursive is not None:
-            inner = exp.Select(expressions=[exp.Star()]).from_(alias.this.copy())
-            inner.set("with_", exp.With(expressions=[exp.CTE(this=body, alias=alias.copy())], recursive=True))
-            body, names = inner, []
-        if isinstance(body, exp.Subquery) and not body.args.get("with_"):
-            body = body.this
-        labels = self.describe(body)
-        if labels is None:
-            raise UnknownColumn(f"the database cannot read {body.sql(self.dialect)[:120]!r} on its own")
-        name = self.fresh("q")
-        columns = tuple(Output(label, self.fold(quoted(label)), f"_c{i}") for i, label in enumerate(labels))
-        aliases = exp.TableAlias(this=quoted(name), columns=[quoted(column.name) for column in columns])
-        self.ctes.append(exp.CTE(this=body, alias=aliases))
-        if names and isinstance(named, exp.CTE):
-            columns = self.rename(columns, names)
-        if not self.expected:
-            return Rewritten(name, columns)
-        source = Source((), self.fresh("t"), columns)
-        self.items[source.alias] = exp.Table(this=quoted(name))
-        self.number(source)
-        return Rewritten(self.items.pop(source.alias).name, columns, (), source.identity)
-
-    def number(self, source: Source) -> None:
-        """Numbers the rows of a certain item once, in a temporary table: duplicates count in expected values."""
-        item = self.items[source.alias]
-        name = self.fresh("sharpdnf_n")
-        select = exp.select(exp.Star()).from_(item.copy())
-        number = exp.Window(this=exp.RowNumber(), partition_by=[])
-        select.append("expressions", exp.alias_(number, "_sharpdnf_n", quoted=True))
-        self.numbered.append((name, self.complete(select)))
-        self.items[source.alias] = exp.Table(this=quoted(name))
-        source.identity = ("_sharpdnf_n",)
-
-    def complete(self, body: exp.Query) -> exp.Query:
-        """The body with all common table expressions so far in front."""
-        body = body.copy()
-        if self.ctes:
-            body.set("with_", exp.With(expressions=[cte.copy() for cte in self.ctes]))
-        return body
-
-    def describe(self, body: exp.Expression) -> tuple[str, ...] | None:
-        name = self.fresh("d")
-        star = exp.select(exp.Star()).from_(quoted(name))
-        cte = exp.CTE(this=body.copy(), alias=exp.TableAlias(this=quoted(name)))
-        star.set("with_", exp.With(expressions=[*(c.copy() for c in self.ctes), cte]))
-        return self.catalog.describe(star.sql(self.dialect))
-
     # ---- one SELECT
 
     def select(self, node: exp.Select, env: Environment, outer: Scope | None) -> Query:
@@ -258,10 +165,6 @@ class Rewriter(FromClause):
         if alternative.conditions:
             select.set("where", exp.Where(this=exp.and_(*(c.copy() for c in alternative.conditions), copy=False)))
         return select
-
-    @staticmethod
-    def named(expression: exp.Expression, prefix: str, index: int) -> exp.Alias:
-        return exp.Alias(this=expression, alias=quoted(f"_{prefix}{index}"))
 
     def select_list(self, node: exp.Select, env: Environment, scope: Scope) -> list[Item]:
         """The select list with stars expanded and names bound."""
@@ -409,197 +312,6 @@ class Rewriter(FromClause):
         own = [Alternative([chain.item() for chain in chains], conditions)]
         return combine(own, self.alternatives(node, chains, env, inner))
 
-    # ---- set operations
-
-    def union(self, node: exp.Union, env: Environment, outer: Scope | None) -> Query:
-        left, right = (self.query(side, env, outer) for side in (node.this, node.expression))
-        if isinstance(right.body, exp.SetOperation):  # keeps the order in which types are unified
-            right = self.reread(right)
-        self.check_width(node, left, right)
-        ids = node.args.get("distinct") is False and self.expected
-        for tag, side in enumerate((left, right) if ids else ()):
-            append(side.body, exp.Literal.number(tag), f"_i{side.identity}")
-            side.identity += 1
-        width, identity = max(left.lineage, right.lineage), max(left.identity, right.identity)
-        for side in (left, right):
-            widen(side, width, identity if ids else 0)
-        columns = tuple(Output(o.label, o.key, o.name) for o in left.columns)
-        query = Query(union_all([left.body, right.body]), columns, width, identity if ids else 0)
-        return self.by_value(query) if self.expected and not ids else query
-
-    def reread(self, query: Query) -> Query:
-        """SELECT all columns of the query, as a common table expression."""
-        found = self.hoist(query)
-        names = [*(o.name for o in found.columns), *found.lineage, *found.identity]
-        body = exp.Select(expressions=[exp.column(quoted(name)) for name in names])
-        body.set("from_", exp.From(this=exp.Table(this=quoted(found.name))))
-        return Query(body, query.columns, query.lineage, query.identity)
-
-    @staticmethod
-    def check_width(node: exp.Expression, left: Query, right: Query) -> None:
-        if len(left.columns) != len(right.columns):
-            name = type(node).__name__.upper()
-            raise SQLError(f"{name} of {len(left.columns)} and {len(right.columns)} columns")
-
-    def intersect(self, node: exp.Intersect, env: Environment, outer: Scope | None) -> Query:
-        """Both sides through one UNION ALL, which gives them the types a set operation gives, then joined."""
-        if node.args.get("distinct") is False and self.expected:
-            refuse("INTERSECT ALL in an expected value", "count DISTINCT rows instead")
-        left, right = (self.query(side, env, outer) for side in (node.this, node.expression))
-        self.check_width(node, left, right)
-        shown, total = len(left.columns), left.lineage + right.lineage
-        sides = []
-        for tag, side in enumerate((left, right)):
-            found = self.hoist(side)
-            mine = [exp.column(quoted(name)) for name in found.lineage]
-            before, after = (0, right.lineage) if tag == 0 else (left.lineage, 0)
-            lineage = [*[null()] * before, *mine, *[null()] * after]
-            select = exp.Select(
-                expressions=[self.named(exp.column(quoted(o.name)), "c", i) for i, o in enumerate(found.columns)]
-                + [self.named(column.copy(), "l", i) for i, column in enumerate(lineage)]
-                + [exp.alias_(exp.Literal.number(tag), "_side", quoted=True)]
-            )
-            sides.append(select.from_(exp.Table(this=quoted(found.name)), copy=False))
-        columns = tuple(Output(o.label, o.key, f"_c{i}") for i, o in enumerate(left.columns))
-        both = self.hoist(Query(union_all(sides), columns, total))
-        a, b = (Source((), self.fresh("t"), columns) for _ in range(2))
-        lineage = [*a.references(both.lineage[: left.lineage]), *b.references(both.lineage[left.lineage :])]
-        same = [self.same(a.column(column), b.column(column)) for column in columns]
-        tags = [
-            exp.EQ(this=s.references(("_side",))[0], expression=exp.Literal.number(i)) for i, s in enumerate((a, b))
-        ]
-        body = exp.Select(
-            expressions=[self.named(a.column(columns[i]), "c", i) for i in range(shown)]
-            + [self.named(column, "l", i) for i, column in enumerate(lineage)],
-            from_=exp.From(this=exp.alias_(exp.Table(this=quoted(both.name)), a.alias, table=True, quoted=True)),
-            joins=[exp.Join(this=exp.alias_(exp.Table(this=quoted(both.name)), b.alias, table=True, quoted=True))],
-            where=exp.Where(this=exp.and_(*tags, *same, copy=False)),
-        )
-        query = Query(body, columns, total)
-        return self.by_value(query) if self.expected else query
-
-    def same(self, a: exp.Expression, b: exp.Expression) -> exp.Expression:
-        """Equality in which NULL equals NULL, as set operations compare."""
-        if self.dialect == "sqlite":  # a function's value has no affinity: set operations convert nothing
-            return exp.Is(this=bare_value(a), expression=bare_value(b))
-        return exp.NullSafeEQ(this=a, expression=b)
-
-    def by_value(self, query: Query) -> Query:
-        """For expected values: rows with equal columns are one result row, numbered by their rank."""
-        found = self.hoist(Query(query.body, query.columns, query.lineage, query.identity))
-        names = [*(o.name for o in found.columns), *found.lineage]
-        order = exp.Order(expressions=[exp.Ordered(this=exp.column(quoted(o.name))) for o in found.columns])
-        rank = exp.Window(this=exp.DenseRank(), order=order)
-        body = exp.Select(expressions=[*(exp.column(quoted(name)) for name in names), self.named(rank, "i", 0)])
-        body.set("from_", exp.From(this=exp.Table(this=quoted(found.name))))
-        return Query(body, query.columns, query.lineage, 1)
-
-    # ---- expressions
-
-    def expression(
-        self, node: exp.Expression, env: Environment, scope: Scope, *, aggregates: bool = False
-    ) -> exp.Expression:
-        """A copy with its names bound and everything in it on the white list."""
-        holder = exp.Paren(this=node.copy())
-        self.bind(holder.this, env, scope, aggregates=aggregates)
-        bound: exp.Expression = holder.this
-        return bound.pop()
-
-    def bind(self, node: exp.Expression, env: Environment, scope: Scope, *, aggregates: bool) -> None:
-        if isinstance(node, exp.Column):
-            if isinstance(node.this, exp.Star):
-                refuse(f"{node.sql()} in an expression", "name the columns")
-            check_structure(node)
-            node.replace(scope.bind(node, self.tables.fold))
-            return
-        if isinstance(node, exp.Query):
-            if self.tables.touches(node, env):
-                refuse(
-                    f"a subquery over uncertain rows in {node.sql()[:80]!r}",
-                    "it may stand only as EXISTS, IN or = ANY in a WHERE or inner join condition",
-                )
-            found = self.certain_query(node, env, scope)
-            node.replace(found if isinstance(node, exp.Subquery) else found.unnest())
-            return
-        if isinstance(node, exp.In):
-            check_structure(node)
-        if not is_scalar_extreme(node, self.dialect):
-            check_expression(node, aggregates=aggregates)
-            if isinstance(node, exp.Func) and not aggregates:
-                check_call(node, self.dialect, self.functions)
-        for child in list(children(node)):
-            self.bind(child, env, scope, aggregates=aggregates)
-
-    def certain_query(self, node: exp.Query, env: Environment, scope: Scope) -> exp.Expression:
-        """A subquery over certain rows: as it is if it stands on its own, else with its outer names bound."""
-        body = self.tables.opaque(node, env)
-        inner = body.unnest()
-        loose = self.dialect == "sqlite" and any(
-            column.this.args.get("quoted") and not column.table
-            for column in inner.find_all(exp.Column)
-            if isinstance(column.this, exp.Identifier)
-        )  # SQLite reads an unknown "name" as a string, so there standing alone proves nothing
-        if not loose and self.describe(inner) is not None:
-            return exp.Subquery(this=inner)
-        select = node.unnest()
-        check_structure(select)
-        if not isinstance(select, exp.Select) or select.args.get("with_"):
-            refuse(f"the correlated subquery {select.sql()[:60]!r}", "only a plain SELECT can refer to outer columns")
-        return exp.Subquery(this=self.certain_select(select, env, scope))
-
-    def certain_select(self, node: exp.Select, env: Environment, outer: Scope) -> exp.Select:
-        """A correlated SELECT over certain rows: aggregates, HAVING, ORDER BY and LIMIT keep their meaning."""
-        expected, self.expected = self.expected, False
-        try:
-            scope = Scope(outer)
-            chains = self.chains(node, env, scope)
-            bound = exp.Select(distinct=node.args["distinct"].copy() if node.args.get("distinct") else None)
-            if isinstance(bound.args.get("distinct"), exp.Distinct) and bound.args["distinct"].args.get("on"):
-                refuse("DISTINCT ON in a correlated subquery", "the rewriter does not know it")
-            for expression in node.expressions:
-                if isinstance(expression, exp.Star):
-                    bound.append("expressions", exp.Literal.number(1) if not scope.star(None) else exp.Star())
-                    continue
-                value = expression.unalias()
-                bound.append("expressions", self.expression(value, env, scope, aggregates=True))
-            if chains:
-                rest = [exp.Join(this=chain.item()) for chain in chains[1:]]
-                bound.set("from_", exp.From(this=chains[0].first.copy()))
-                bound.set("joins", [*(join.copy() for join in chains[0].joins), *rest])
-            conditions = [condition for chain in chains for condition in chain.moved]
-            if node.args.get("where"):
-                conditions.append(exp.paren(self.expression(node.args["where"].this, env, scope)))
-            if conditions:
-                bound.set("where", exp.Where(this=exp.and_(*conditions, copy=False)))
-            for name in ("group", "having", "order", "limit", "offset"):
-                clause = node.args.get(name)
-                if clause is not None:
-                    bound.set(name, self.clause(clause, env, scope))
-            return bound
-        finally:
-            self.expected = expected
-
-    def clause(self, clause: exp.Expression, env: Environment, scope: Scope) -> exp.Expression:
-        copy = clause.copy()
-        for child in list(children(copy)):
-            self.bind(child, env, scope, aggregates=True)
-        return copy
-
-
-def null() -> exp.Expression:
-    return exp.cast(exp.Null(), "BIGINT")
-
-
-def bare_value(operand: exp.Expression) -> exp.Expression:
-    return exp.Coalesce(this=operand, expressions=[exp.Null()])
-
-
-def union_all(bodies: list[exp.Query]) -> exp.Query:
-    whole = bodies[0]
-    for body in bodies[1:]:
-        whole = exp.Union(this=whole, expression=body, distinct=False)
-    return whole
-
 
 def combine(left: list[Alternative], right: list[Alternative]) -> list[Alternative]:
     """Both must hold: every pair."""
@@ -609,34 +321,6 @@ def combine(left: list[Alternative], right: list[Alternative]) -> list[Alternati
         Alternative(a.items + b.items, a.conditions + b.conditions, a.lineage + b.lineage)
         for a, b in product(left, right)
     ]
-
-
-def append(body: exp.Query, value: exp.Expression, name: str) -> None:
-    """Adds a column to every SELECT of a UNION ALL."""
-    if isinstance(body, exp.SetOperation):
-        append(body.this, value, name)
-        append(body.expression, value, name)
-    else:
-        body.append("expressions", exp.alias_(value.copy(), name, quoted=True))
-
-
-def widen(query: Query, lineage: int, identity: int) -> None:
-    """Pads the lineage (and identity) columns with NULLs, so that the sides of a UNION ALL match."""
-
-    def pad(body: exp.Query) -> None:
-        if isinstance(body, exp.SetOperation):
-            pad(body.this)
-            pad(body.expression)
-            return
-        columns, shown = body.expressions, len(query.columns)
-        middle = shown + query.lineage
-        more = [Rewriter.named(null(), "l", i) for i in range(query.lineage, lineage)]
-        ids = columns[middle : middle + min(query.identity, identity)]
-        rest = [Rewriter.named(null(), "i", i) for i in range(len(ids), identity)]
-        body.set("expressions", [*columns[:middle], *more, *ids, *rest])
-
-    pad(query.body)
-    query.lineage, query.identity = lineage, identity
 
 
 def determined(expression: exp.Expression, keys: list[exp.Expression]) -> bool:

@@ -11,7 +11,7 @@ from sqlglot.errors import SqlglotError
 
 from sharpdnf.errors import SQLError, UnsupportedSQL
 from sharpdnf.sql.allowed import TABLE_FUNCTIONS, check_functions, refuse
-from sharpdnf.sql.catalog import Catalog, Functions, Relation, Uncertain
+from sharpdnf.sql.catalog import Catalog, Relation, Uncertain
 from sharpdnf.sql.scope import Output
 
 
@@ -43,8 +43,8 @@ class Environment:
 class Tables:
     """Resolves table names and judges queries; expands no view itself."""
 
-    def __init__(self, catalog: Catalog, uncertain: Mapping[tuple[str, ...], Uncertain], functions: Functions) -> None:
-        self.catalog, self.uncertain, self.functions = catalog, uncertain, functions
+    def __init__(self, catalog: Catalog, uncertain: Mapping[tuple[str, ...], Uncertain]) -> None:
+        self.catalog, self.uncertain = catalog, uncertain
         self._views: dict[tuple[str, ...], tuple[exp.Query, bool]] = {}
         self._open_views: list[tuple[str, ...]] = []
         self._relations: dict[tuple[tuple[str, ...], tuple[str, ...] | None], Relation] = {}
@@ -80,7 +80,7 @@ class Tables:
             body = parse_select(relation.definition, self.catalog.dialect, f"the view {relation.path[-1]!r}")
             self._open_views.append(relation.key)
             try:
-                check_functions(relation.definition, self.catalog.dialect, self.functions)
+                check_functions(relation.definition, self.catalog)
                 touches = self.touches(body, Environment(home=relation.path[:-1]))
             finally:
                 self._open_views.pop()
@@ -103,11 +103,11 @@ class Tables:
 
     def touches(self, node: exp.Expression, env: Environment) -> bool:
         """Whether a piece of SQL reads an uncertain row anywhere: in a CTE, a view, a subquery at any depth."""
-        env, touched = self._inner(node, env)
-        if isinstance(node, exp.Table) and self.table_touches(node, env):
-            return True
-        del touched  # a CTE that nobody reads has no effect on the answers
-        return any([self.touches(child, env) for child in children(node)])
+        env = self._inner(node, env)
+        found = isinstance(node, exp.Table) and self.table_touches(node, env)
+        for child in children(node):  # all of them: each may hold something to refuse
+            found = self.touches(child, env) or found
+        return found
 
     def table_touches(self, table: exp.Table, env: Environment) -> bool:
         key = self.cte_key(table, env)
@@ -120,17 +120,14 @@ class Tables:
             return False
         return self.relation_touches(self.relation(table, env))
 
-    def _inner(self, node: exp.Expression, env: Environment) -> tuple[Environment, bool]:
-        """The environment under a node's WITH clause."""
+    def _inner(self, node: exp.Expression, env: Environment) -> Environment:
+        """The environment under a node's WITH clause; a CTE that nobody reads has no effect on the answers."""
         with_ = node.args.get("with_")
-        touched = False
         for cte in with_.expressions if with_ else ():
             key = self.fold(cte.args["alias"].this)
             within = env.define(key, None, touches=False) if self.self_visible(with_) else env
-            touches = self.touches(cte.this, within)
-            touched |= touches
-            env = env.define(key, None, touches=touches)
-        return env, touched
+            env = env.define(key, None, touches=self.touches(cte.this, within))
+        return env
 
     def self_visible(self, with_: exp.With) -> bool:
         """Whether a CTE sees its own name: always in SQLite, only with RECURSIVE elsewhere."""

@@ -43,7 +43,7 @@ class DuckDB:
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self.connection = connection
-        self._builtin: tuple[frozenset[str], frozenset[str], frozenset[str]] | None = None
+        self._builtin: Functions | None = None
         self._frames: dict[str, object] = {}
 
     def fold(self, identifier: exp.Identifier) -> str:
@@ -115,15 +115,18 @@ class DuckDB:
 
     def functions(self) -> Functions:
         if self._builtin is None:
-            listed = self.rows("SELECT DISTINCT lower(function_name), function_type, stability FROM duckdb_functions()"
-                               " WHERE internal")  # fmt: skip
-            self._builtin = (
+            listed = self.rows(
+                "SELECT DISTINCT lower(function_name), function_type, stability FROM duckdb_functions() WHERE internal"
+            )
+            self._builtin = Functions(
                 frozenset(name for name, kind, _ in listed if kind == "aggregate"),
                 frozenset(name for name, _, stability in listed if stability == "VOLATILE") | {"query", "query_table"},
-                frozenset(name for name, _, _ in listed),
             )
-        own = self.rows("SELECT DISTINCT lower(function_name) FROM duckdb_functions() WHERE NOT internal")
-        return Functions(self._builtin[0], self._builtin[1], frozenset(row[0] for row in own), self._builtin[2])
+        return self._builtin
+
+    def user_functions(self, names: frozenset[str]) -> frozenset[str]:
+        found = self.rows("SELECT DISTINCT lower(function_name) FROM duckdb_functions() WHERE NOT internal")
+        return names & {row[0] for row in found}
 
     def temporary(self, name: str) -> exp.Table:
         return exp.Table(this=quoted(name), db=quoted("main"), catalog=quoted("temp"))

@@ -95,14 +95,14 @@ class SQLite:
         return False
 
     def functions(self) -> Functions:
-        listed = self.rows("SELECT DISTINCT lower(name), builtin, type FROM pragma_function_list")
-        scalars = {name for name, _, kind in listed if kind == "s"}
-        return Functions(
-            frozenset(name for name, _, kind in listed if kind != "s" and name not in scalars - {"max", "min"}),
-            VOLATILE,
-            frozenset(name for name, builtin, _ in listed if not builtin),
-            frozenset(name for name, _, _ in listed),
-        )
+        listed = self.rows("SELECT DISTINCT lower(name), type FROM pragma_function_list")
+        scalars = {name for name, kind in listed if kind == "s"}
+        aggregates = {name for name, kind in listed if kind != "s" and name not in scalars - {"max", "min"}}
+        return Functions(frozenset(aggregates), VOLATILE)
+
+    def user_functions(self, names: frozenset[str]) -> frozenset[str]:
+        found = self.rows("SELECT DISTINCT lower(name) FROM pragma_function_list WHERE NOT builtin")
+        return names & {row[0] for row in found}
 
     def temporary(self, name: str) -> exp.Table:
         return exp.Table(this=quoted(name), db=quoted("temp"))

@@ -25,6 +25,7 @@ class PostgreSQL:
 
     def __init__(self, connection: Connection[Any]) -> None:
         self.connection = connection
+        self._builtin: Functions | None = None
 
     def fold(self, identifier: exp.Identifier) -> str:
         return str(identifier.this) if identifier.args.get("quoted") else str(identifier.this).lower()
@@ -85,20 +86,24 @@ class PostgreSQL:
         return tuple(self._relation(row) for row in found)
 
     def functions(self) -> Functions:
-        listed = self.rows(
-            "SELECT DISTINCT lower(p.proname), p.prokind::text, p.provolatile::text, n.nspname = 'pg_catalog' AND "
-            "l.lanname IN ('internal', 'c'), n.nspname = 'pg_catalog' FROM pg_catalog.pg_proc p JOIN "
-            "pg_catalog.pg_namespace n ON n.oid = p.pronamespace JOIN pg_catalog.pg_language l ON l.oid = p.prolang "
-            "WHERE n.nspname NOT IN ('information_schema', 'pg_toast')"
+        if self._builtin is None:
+            listed = self.rows(
+                "SELECT p.proname, bool_or(p.prokind = 'a'), bool_and(p.provolatile = 'v') FROM pg_catalog.pg_proc p "
+                "WHERE p.pronamespace = 'pg_catalog'::regnamespace GROUP BY 1"
+            )
+            xml = ("_to_xml", "_to_xmlschema", "_to_xml_and_xmlschema")  # these run queries given as text
+            self._builtin = Functions(
+                frozenset(name for name, aggregate, _ in listed if aggregate),
+                frozenset(name for name, _, volatile in listed if volatile or name.endswith(xml)),
+            )
+        return self._builtin
+
+    def user_functions(self, names: frozenset[str]) -> frozenset[str]:
+        found = self.rows(
+            "SELECT DISTINCT lower(proname) FROM pg_catalog.pg_proc WHERE pronamespace NOT IN "
+            "('pg_catalog'::regnamespace, 'information_schema'::regnamespace)"
         )
-        xml = {name for name, *_ in listed if name.endswith(("_to_xml", "_to_xmlschema", "_to_xml_and_xmlschema"))}
-        steady = {name for name, _, volatility, own, _ in listed if own and volatility in "is"}
-        return Functions(
-            frozenset(name for name, kind, *_ in listed if kind == "a"),
-            frozenset(name for name, _, volatility, *_ in listed if volatility == "v" and name not in steady) | xml,
-            frozenset(name for name, _, _, _, builtin in listed if not builtin),
-            frozenset(name for name, *_ in listed),
-        )
+        return names & {row[0] for row in found}
 
     def temporary(self, name: str) -> exp.Table:
         return exp.Table(this=quoted(name), db=quoted("pg_temp"))
@@ -129,10 +134,10 @@ class PostgreSQL:
         columns = ", ".join(f"{quoted(n).sql('postgres')} {kind}" for n, kind in zip(names, kinds, strict=True))
         self.execute(f"DROP TABLE IF EXISTS pg_temp.{target}")
         self.execute(f"CREATE TEMP TABLE {target} ({columns})")
-        with self.connection.transaction(), self.connection.cursor() as cursor:
-            with cursor.copy(f"COPY pg_temp.{target} FROM STDIN") as copy:
-                for row in rows:
-                    copy.write_row(row)
+        cursor = self.connection.cursor()
+        with self.connection.transaction(), cursor, cursor.copy(f"COPY pg_temp.{target} FROM STDIN") as copy:
+            for row in rows:
+                copy.write_row(row)
 
     def version(self) -> object:
         return 0
@@ -164,9 +169,9 @@ class PostgreSQL:
     def _copy(self, sql: str, columns: int) -> IntArray:
         """int64[rows, columns]: a result of 8-byte columns without NULLs, as raw words."""
         try:
-            with self.connection.transaction(), self.connection.cursor() as cursor:
-                with cursor.copy(f"COPY ({sql}) TO STDOUT (FORMAT binary)") as copy:
-                    data = b"".join(bytes(part) for part in copy)
+            statement, cursor = f"COPY ({sql}) TO STDOUT (FORMAT binary)", self.connection.cursor()
+            with self.connection.transaction(), cursor, cursor.copy(statement) as copy:
+                data = b"".join(bytes(part) for part in copy)
         except psycopg.Error as error:
             raise SQLError(f"PostgreSQL: {error}") from None
         field = np.dtype([("size", ">i4"), ("value", ">i8")])

@@ -1,0 +1,148 @@
+"""What the parts of the rewriter share: fresh names, common table expressions, numbered columns."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from sharpdnf.sql.allowed import refuse
+from sharpdnf.sql.catalog import Relation
+from sharpdnf.sql.scope import Output, Scope, Source, UnknownColumn
+from sharpdnf.sql.tables import Environment, Rewritten, Tables
+
+
+@dataclass(slots=True)
+class Query:
+    """A rewritten query: columns ``_c*``, then lineage ``_l*``, then (for expected values) row identity ``_i*``."""
+
+    body: exp.Query
+    columns: tuple[Output, ...]
+    lineage: int
+    identity: int = 0
+
+
+class Core(ABC):
+    """The state of one rewriting. ``expected`` asks for the identity of result rows as well."""
+
+    def __init__(self, tables: Tables, *, expected: bool = False) -> None:
+        self.tables, self.expected = tables, expected
+        self.catalog, self.dialect = tables.catalog, tables.catalog.dialect
+        self.ctes: list[exp.CTE] = []
+        self.items: dict[str, exp.Expression] = {}
+        self.numbered: list[tuple[str, exp.Query]] = []
+        """Certain tables whose rows must be numbered first: name of the temporary table, its SELECT."""
+        self._views: dict[tuple[str, ...], Rewritten] = {}
+        self._count = 0
+
+    def fold(self, identifier: exp.Expression) -> str:
+        if not isinstance(identifier, exp.Identifier):
+            refuse(f"the name {identifier.sql()!r}", "a plain identifier is expected here")
+        return self.tables.fold(identifier)
+
+    def fresh(self, prefix: str) -> str:
+        self._count += 1
+        return f"_{prefix}{self._count}"
+
+    def hoist(self, query: Query) -> Rewritten:
+        """Makes a rewritten query a common table expression of the result."""
+        name = self.fresh("q")
+        self.ctes.append(exp.CTE(this=query.body, alias=exp.TableAlias(this=quoted(name))))
+        lineage = tuple(f"_l{i}" for i in range(query.lineage))
+        return Rewritten(name, query.columns, lineage, tuple(f"_i{i}" for i in range(query.identity)))
+
+    def certain_cte(
+        self, node: exp.Expression, env: Environment, named: exp.Expression | None, *, recursive: exp.With | None = None
+    ) -> Rewritten:
+        """SQL that reads only certain rows, left as it is, as a common table expression with numbered columns."""
+        body = self.tables.opaque(node, env)
+        alias = named.args.get("alias") if named is not None else None
+        names = list(alias.args.get("columns") or ()) if alias is not None else []
+        if recursive is not None and alias is not None:
+            inner = exp.Select(expressions=[exp.Star()]).from_(alias.this.copy())
+            inner.set("with_", exp.With(expressions=[exp.CTE(this=body, alias=alias.copy())], recursive=True))
+            body, names = inner, []
+        if isinstance(body, exp.Subquery) and not body.args.get("with_"):
+            body = body.this
+        labels = self.describe(body)
+        if labels is None:
+            raise UnknownColumn(f"the database cannot read {body.sql(self.dialect)[:120]!r} on its own")
+        name = self.fresh("q")
+        columns = tuple(Output(label, self.fold(quoted(label)), f"_c{i}") for i, label in enumerate(labels))
+        aliases = exp.TableAlias(this=quoted(name), columns=[quoted(column.name) for column in columns])
+        self.ctes.append(exp.CTE(this=body, alias=aliases))
+        if names and isinstance(named, exp.CTE):
+            columns = self.rename(columns, names)
+        if not self.expected:
+            return Rewritten(name, columns)
+        source = Source((), self.fresh("t"), columns)
+        self.items[source.alias] = exp.Table(this=quoted(name))
+        self.number(source)
+        return Rewritten(self.items.pop(source.alias).name, columns, (), source.identity)
+
+    def number(self, source: Source) -> None:
+        """Numbers the rows of a certain item once, in a temporary table: duplicates count in expected values."""
+        item = self.items[source.alias]
+        name = self.fresh("sharpdnf_n")
+        select = exp.select(exp.Star()).from_(item.copy())
+        number = exp.Window(this=exp.RowNumber(), partition_by=[])
+        select.append("expressions", exp.alias_(number, "_sharpdnf_n", quoted=True))
+        self.numbered.append((name, self.complete(select)))
+        self.items[source.alias] = exp.Table(this=quoted(name))
+        source.identity = ("_sharpdnf_n",)
+
+    def complete(self, body: exp.Query) -> exp.Query:
+        """The body with all common table expressions so far in front."""
+        body = body.copy()
+        if self.ctes:
+            body.set("with_", exp.With(expressions=[cte.copy() for cte in self.ctes]))
+        return body
+
+    def describe(self, body: exp.Expression) -> tuple[str, ...] | None:
+        name = self.fresh("d")
+        star = exp.select(exp.Star()).from_(quoted(name))
+        cte = exp.CTE(this=body.copy(), alias=exp.TableAlias(this=quoted(name)))
+        star.set("with_", exp.With(expressions=[*(c.copy() for c in self.ctes), cte]))
+        return self.catalog.describe(star.sql(self.dialect))
+
+    @staticmethod
+    def named(expression: exp.Expression, prefix: str, index: int) -> exp.Alias:
+        return exp.Alias(this=expression, alias=quoted(f"_{prefix}{index}"))
+
+    @abstractmethod
+    def rename(self, columns: tuple[Output, ...], names: list[exp.Expression]) -> tuple[Output, ...]:
+        """Column aliases as in ``t(a, b)``."""
+
+    @abstractmethod
+    def query(self, node: exp.Expression, env: Environment, outer: Scope | None) -> Query:
+        """A SELECT, a set operation, or one of them in parentheses, that may read uncertain rows."""
+
+    @abstractmethod
+    def with_clause(self, node: exp.Expression, env: Environment) -> Environment:
+        """Rewrites the CTEs of a node, in order, each seeing those before it."""
+
+    @abstractmethod
+    def view(self, relation: Relation) -> Rewritten:
+        """A view that reads uncertain rows, expanded."""
+
+    @abstractmethod
+    def expression(
+        self, node: exp.Expression, env: Environment, scope: Scope, *, aggregates: bool = False
+    ) -> exp.Expression:
+        """A copy with its names bound and everything in it on the white list."""
+
+
+def quoted(name: str) -> exp.Identifier:
+    return exp.to_identifier(name, quoted=True)
+
+
+def null() -> exp.Expression:
+    return exp.cast(exp.Null(), "BIGINT")
+
+
+def union_all(bodies: list[exp.Query]) -> exp.Query:
+    whole = bodies[0]
+    for body in bodies[1:]:
+        whole = exp.Union(this=whole, expression=body, distinct=False)
+    return whole

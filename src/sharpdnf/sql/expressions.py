@@ -1,0 +1,101 @@
+"""Scalar expressions: names bound, nothing in them but what is on the white list; subqueries over certain rows."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from sharpdnf.sql.allowed import check_call, check_expression, check_structure, is_scalar_extreme, refuse
+from sharpdnf.sql.from_clause import FromClause
+from sharpdnf.sql.scope import Scope
+from sharpdnf.sql.tables import Environment, children
+
+
+class Expressions(FromClause):
+    def expression(
+        self, node: exp.Expression, env: Environment, scope: Scope, *, aggregates: bool = False
+    ) -> exp.Expression:
+        """A copy with its names bound and everything in it on the white list."""
+        holder = exp.Paren(this=node.copy())
+        self.bind(holder.this, env, scope, aggregates=aggregates)
+        bound: exp.Expression = holder.this
+        return bound.pop()
+
+    def bind(self, node: exp.Expression, env: Environment, scope: Scope, *, aggregates: bool) -> None:
+        if isinstance(node, exp.Column):
+            if isinstance(node.this, exp.Star):
+                refuse(f"{node.sql()} in an expression", "name the columns")
+            check_structure(node)
+            node.replace(scope.bind(node, self.tables.fold))
+            return
+        if isinstance(node, exp.Query):
+            if self.tables.touches(node, env):
+                refuse(
+                    f"a subquery over uncertain rows in {node.sql()[:80]!r}",
+                    "it may stand only as EXISTS, IN or = ANY in a WHERE or inner join condition",
+                )
+            found = self.certain_query(node, env, scope)
+            node.replace(found if isinstance(node, exp.Subquery) else found.unnest())
+            return
+        if isinstance(node, exp.In):
+            check_structure(node)
+        if not is_scalar_extreme(node, self.dialect):
+            check_expression(node, aggregates=aggregates)
+            if isinstance(node, exp.Func) and not aggregates:
+                check_call(node, self.dialect, self.catalog.functions())
+        for child in list(children(node)):
+            self.bind(child, env, scope, aggregates=aggregates)
+
+    def certain_query(self, node: exp.Query, env: Environment, scope: Scope) -> exp.Expression:
+        """A subquery over certain rows: as it is if it stands on its own, else with its outer names bound."""
+        body = self.tables.opaque(node, env)
+        inner = body.unnest()
+        loose = self.dialect == "sqlite" and any(
+            column.this.args.get("quoted") and not column.table
+            for column in inner.find_all(exp.Column)
+            if isinstance(column.this, exp.Identifier)
+        )  # SQLite reads an unknown "name" as a string, so there standing alone proves nothing
+        if not loose and self.describe(inner) is not None:
+            return exp.Subquery(this=inner)
+        select = node.unnest()
+        check_structure(select)
+        if not isinstance(select, exp.Select) or select.args.get("with_"):
+            refuse(f"the correlated subquery {select.sql()[:60]!r}", "only a plain SELECT can refer to outer columns")
+        return exp.Subquery(this=self.certain_select(select, env, scope))
+
+    def certain_select(self, node: exp.Select, env: Environment, outer: Scope) -> exp.Select:
+        """A correlated SELECT over certain rows: aggregates, HAVING, ORDER BY and LIMIT keep their meaning."""
+        expected, self.expected = self.expected, False
+        try:
+            scope = Scope(outer)
+            chains = self.chains(node, env, scope)
+            bound = exp.Select(distinct=node.args["distinct"].copy() if node.args.get("distinct") else None)
+            if isinstance(bound.args.get("distinct"), exp.Distinct) and bound.args["distinct"].args.get("on"):
+                refuse("DISTINCT ON in a correlated subquery", "the rewriter does not know it")
+            for expression in node.expressions:
+                if isinstance(expression, exp.Star):
+                    bound.append("expressions", exp.Literal.number(1) if not scope.star(None) else exp.Star())
+                    continue
+                value = expression.unalias()
+                bound.append("expressions", self.expression(value, env, scope, aggregates=True))
+            if chains:
+                rest = [exp.Join(this=chain.item()) for chain in chains[1:]]
+                bound.set("from_", exp.From(this=chains[0].first.copy()))
+                bound.set("joins", [*(join.copy() for join in chains[0].joins), *rest])
+            conditions = [condition for chain in chains for condition in chain.moved]
+            if node.args.get("where"):
+                conditions.append(exp.paren(self.expression(node.args["where"].this, env, scope)))
+            if conditions:
+                bound.set("where", exp.Where(this=exp.and_(*conditions, copy=False)))
+            for name in ("group", "having", "order", "limit", "offset"):
+                clause = node.args.get(name)
+                if clause is not None:
+                    bound.set(name, self.clause(clause, env, scope))
+            return bound
+        finally:
+            self.expected = expected
+
+    def clause(self, clause: exp.Expression, env: Environment, scope: Scope) -> exp.Expression:
+        copy = clause.copy()
+        for child in list(children(copy)):
+            self.bind(child, env, scope, aggregates=True)
+        return copy
