@@ -82,7 +82,7 @@ class DTree {
         const Node &root = nodes_[root_];
         DTreeResult out;
         const Wide lower = at_most_one(root.lower), upper = at_most_one(root.upper);
-        out.exact = root.closed || (!options_.compile && minus(upper, lower) < upper * kRounding);
+        out.exact = root.closed || (!options_.compile && !(upper * kRounding < minus(upper, lower)));
         out.log_lower = lower.log(), out.log_upper = upper.log();
         out.lower = lower.value(), out.upper = upper.value();
         out.nodes = expansions_;

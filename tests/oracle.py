@@ -23,17 +23,14 @@ def truth_table(dnf: DNF) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]
     used = np.unique(dnf.literals >> 1).astype(np.int64)
     if len(used) > MAX_VARS:
         raise ValueError(f"{len(used)} variables are too many to enumerate")
-    position = {int(v): j for j, v in enumerate(used)}
-    index = np.arange(1 << len(used), dtype=np.uint32)
-    table = np.zeros(len(index), dtype=bool)
+    axis = {int(v): len(used) - 1 - j for j, v in enumerate(used)}
+    table = np.zeros((2,) * len(used), dtype=bool)
     for a, b in zip(dnf.indptr[:-1], dnf.indptr[1:], strict=True):
-        care = value = 0
+        cube: list[slice | int] = [slice(None)] * len(used)
         for literal in dnf.literals[a:b].tolist():
-            bit = 1 << position[literal >> 1]
-            care |= bit
-            value |= 0 if literal & 1 else bit
-        table |= (index & np.uint32(care)) == np.uint32(value)
-    return table, used
+            cube[axis[literal >> 1]] = 1 - (literal & 1)
+        table[tuple(cube)] = True
+    return table.ravel(), used
 
 
 def _assignment_probs(prob: FloatArray, used: npt.NDArray[np.int64]) -> FloatArray:

@@ -1,0 +1,260 @@
+"""The d-tree: exact against enumeration, bounds at every moment, polynomial where it must be, limits that hold."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracle import (
+    ANY_PROBS,
+    dnfs,
+    enumerate_count,
+    enumerate_fraction,
+    enumerate_influence,
+    enumerate_log_prob,
+    enumerate_marginals,
+    enumerate_prob,
+    random_dnf,
+)
+
+from sharpdnf import DNF
+from sharpdnf.circuit import Circuit
+from sharpdnf.engines.dtree import compile as compile_circuit
+from sharpdnf.engines.dtree import dtree
+from sharpdnf.estimate import Estimate, Limit
+
+
+def run(dnf: DNF, guarantee: str = "exact", epsilon: float = 0.1, seconds: float = 60.0, **options: Any) -> Estimate:
+    limit = options.pop("limit", None) or Limit(deadline=time.monotonic() + seconds)
+    rng = np.random.default_rng(0)
+    return dtree(dnf, guarantee=guarantee, epsilon=epsilon, delta=0.05, rng=rng, limit=limit, **options)
+
+
+def compiled(dnf: DNF, **options: Any) -> Circuit:
+    circuit = compile_circuit(dnf, **options)
+    assert circuit is not None
+    return circuit
+
+
+@settings(max_examples=200, deadline=None)
+@given(dnfs(min_clauses=1, max_vars=7, probs=ANY_PROBS), st.booleans())
+def test_exact_against_rationals(dnf: DNF, tables: bool) -> None:
+    estimate = run(dnf, tables=tables)
+    assert estimate.guarantee == "exact" and estimate.met
+    truth = enumerate_log_prob(dnf)
+    assert estimate.log_prob == truth or math.isclose(estimate.log_prob, truth, rel_tol=1e-9, abs_tol=1e-11)
+
+
+@settings(max_examples=150, deadline=None)
+@given(dnfs(min_clauses=1, min_width=1, max_vars=9, max_clauses=14, probs=ANY_PROBS), st.integers(1, 12))
+def test_bounds_hold_at_every_moment(dnf: DNF, nodes: int) -> None:
+    estimate = run(dnf, "bounds", nodes=nodes, tables=False)
+    truth = enumerate_prob(dnf)
+    assert estimate.certified_lower <= truth * (1 + 1e-9) + 1e-300
+    assert estimate.certified_upper >= truth * (1 - 1e-9)
+
+
+@settings(max_examples=100, deadline=None)
+@given(dnfs(min_clauses=1, max_vars=8, max_clauses=12), st.booleans())
+def test_circuits_against_enumeration(dnf: DNF, tables: bool) -> None:
+    circuit = compiled(dnf, tables=tables)
+    assert circuit.count() == enumerate_count(dnf)
+    assert circuit.fraction([Fraction(float(p)) for p in dnf.prob]) == enumerate_fraction(dnf)
+    other = np.linspace(0.05, 0.95, dnf.num_vars)
+    rows = np.exp(circuit.evaluate(np.stack([dnf.prob, other])))
+    assert rows == pytest.approx([enumerate_prob(dnf), enumerate_prob(dnf.with_prob(other))], rel=1e-9)
+    assert circuit.gradient(other)[1] == pytest.approx(enumerate_influence(dnf.with_prob(other)), abs=1e-12)
+    assert circuit.marginals(other) == pytest.approx(enumerate_marginals(dnf.with_prob(other)), rel=1e-9)
+
+
+def test_more_clauses_and_both_rules_agree() -> None:
+    rng = np.random.default_rng(7)
+    for _ in range(40):
+        dnf = random_dnf(rng, 16, int(rng.integers(10, 60)), (2, 6), unate=bool(rng.integers(2)))
+        truth = enumerate_prob(dnf)
+        assert run(dnf).prob == pytest.approx(truth, rel=1e-10)
+        assert run(dnf, tables=False).prob == pytest.approx(truth, rel=1e-10)
+        assert compiled(dnf).count() == enumerate_count(dnf)
+
+
+@pytest.mark.parametrize("width", [1, 3, 8, 20])
+def test_twenty_variables_ten_thousand_clauses(width: int) -> None:
+    dnf = random_dnf(np.random.default_rng(width), 20, 10_000, width)
+    start = time.perf_counter()
+    estimate = run(dnf)
+    assert estimate.guarantee == "exact" and time.perf_counter() - start < 2.0
+    assert estimate.prob == pytest.approx(enumerate_prob(dnf), rel=1e-9)
+
+
+def hierarchical(size: int) -> tuple[DNF, float]:
+    """R(x), S(x, y): or over x of R(x) and (or over y of S(x, y)), and its probability."""
+    clauses = [[x + 1, size + x * size + y + 1] for x in range(size) for y in range(size)]
+    p, q = 0.3 / size, 0.5 / size
+    prob = [p] * size + [q] * (size * size)
+    return DNF.from_clauses(clauses, prob), 1 - (1 - p * (1 - (1 - q) ** size)) ** size
+
+
+def alternating(depth: int) -> tuple[list[list[int]], int, float]:
+    """A read-once formula of alternating and / or with three children each (or at the leaves' level)."""
+
+    def build(level: int, first: int) -> tuple[list[list[int]], int, float]:
+        if level == 0:
+            return [[first]], 1, 0.3
+        parts, used, probs = [], 0, []
+        for _ in range(3 if level % 2 else 2):
+            clauses, size, p = build(level - 1, first + used)
+            parts.append(clauses)
+            used += size
+            probs.append(p)
+        if level % 2:
+            return [c for part in parts for c in part], used, 1 - math.prod(1 - p for p in probs)
+        product: list[list[int]] = [[]]
+        for part in parts:
+            product = [a + b for a in product for b in part]
+        return product, used, math.prod(probs)
+
+    return build(depth, 1)
+
+
+def test_hierarchical_lineage_takes_polynomial_time() -> None:
+    expansions = []
+    for size in (20, 40, 80, 160):
+        dnf, truth = hierarchical(size)
+        estimate = run(dnf, tables=False)
+        assert estimate.guarantee == "exact" and estimate.prob == pytest.approx(truth, rel=1e-9)
+        expansions.append(estimate.info["nodes"])
+    assert all(b <= 2.5 * a for a, b in itertools.pairwise(expansions))  # linear in the size
+
+
+def test_read_once_formulas_take_polynomial_time() -> None:
+    for depth in (2, 3, 4, 5):
+        clauses, n, truth = alternating(depth)
+        estimate = run(DNF.from_clauses(clauses, [0.3] * n), tables=False)
+        assert estimate.guarantee == "exact" and estimate.prob == pytest.approx(truth, rel=1e-9)
+        assert estimate.info["nodes"] <= 2 * n  # one rule per inner node of the read-once tree
+    size = 150
+    grid = DNF.from_clauses([[i + 1, size + j + 1] for i in range(size) for j in range(size)], [0.01] * (2 * size))
+    assert run(grid).prob == pytest.approx((1 - 0.99**size) ** 2, rel=1e-9)
+    assert run(grid).info["nodes"] <= 8
+
+
+def chain(n: int, p: float) -> tuple[DNF, float]:
+    """x1 x2 or x2 x3 or ...: P by the transfer matrix of "no two neighbours true"."""
+    ended_false, ended_true = 1.0 - p, p
+    for _ in range(n - 1):
+        ended_false, ended_true = (1.0 - p) * (ended_false + ended_true), p * ended_false
+    return DNF.from_clauses([[i, i + 1] for i in range(1, n)], [p] * n), 1.0 - ended_false - ended_true
+
+
+def test_long_chains_neither_overflow_nor_blow_up() -> None:
+    for n, p in ((2_000, 0.02), (100_000, 0.0005)):
+        dnf, truth = chain(n, p)
+        estimate = run(dnf, seconds=20.0)
+        if estimate.guarantee == "exact":
+            assert estimate.prob == pytest.approx(truth, rel=1e-8)
+        assert estimate.lower <= truth * (1 + 1e-8) and truth <= estimate.upper * (1 + 1e-8)
+    assert run(chain(2_000, 0.02)[0]).guarantee == "exact"
+
+
+def test_deep_factor_chains_do_not_overflow_the_stack() -> None:
+    """x1 (y1 or x2 (y2 or ...)): as many levels as clauses."""
+    depth = 1500
+    clauses = [[*range(1, level + 1), depth + level] for level in range(1, depth + 1)]
+    prob = [0.9] * depth + [0.01] * depth
+    truth = 0.0
+    for _ in range(depth):
+        truth = 0.9 * (0.01 + 0.99 * truth)
+    assert run(DNF.from_clauses(clauses, prob)).prob == pytest.approx(truth, rel=1e-9)
+
+
+def test_answers_below_the_smallest_double() -> None:
+    prob = [1e-200, 1e-180, 1e-190, 1e-150, 0.3]
+    dnf = DNF.from_clauses([[1, 2], [2, 3], [3, 4, 5], [1, 4, -5]], prob)
+    for tables in (True, False):
+        assert run(dnf, tables=tables).log_prob == pytest.approx(enumerate_log_prob(dnf), rel=1e-12)
+    circuit = compiled(dnf)
+    assert circuit.evaluate(dnf.prob)[0] == pytest.approx(enumerate_log_prob(dnf), rel=1e-12)
+    assert circuit.marginals(dnf.prob)[:4] == pytest.approx(tiny_marginals(dnf)[:4], rel=1e-9)
+
+
+def tiny_marginals(dnf: DNF) -> list[float]:
+    whole = enumerate_fraction(dnf)
+    out = []
+    for v in range(dnf.num_vars):
+        fixed = np.array(dnf.prob)
+        fixed[v] = 1.0
+        out.append(float(Fraction(float(dnf.prob[v])) * enumerate_fraction(dnf.with_prob(fixed)) / whole))
+    return out
+
+
+def hard(n: int = 150, m: int = 110) -> DNF:
+    return random_dnf(np.random.default_rng(5), n, m, 5)
+
+
+def test_stops_at_the_time_limit_with_bounds() -> None:
+    start = time.perf_counter()
+    estimate = run(hard(), seconds=0.3)
+    assert time.perf_counter() - start < 1.0
+    assert not estimate.met and estimate.guarantee == "bounds" and estimate.info["stopped"] == "time limit"
+    assert -math.inf < estimate.log_lower < estimate.log_prob < estimate.log_upper <= 0.0
+
+
+def test_stops_at_the_memory_limit_with_bounds() -> None:
+    estimate = run(hard(), limit=Limit(deadline=time.monotonic() + 30, memory=4 << 20))
+    assert not estimate.met and estimate.info["stopped"] == "memory limit"
+    assert estimate.log_lower < estimate.log_upper
+
+
+def test_bounds_only_tighten_with_more_nodes() -> None:
+    dnf = hard(60, 50)
+    widths = []
+    for nodes in (1, 10, 100, 1000, 10_000):
+        estimate = run(dnf, "bounds", nodes=nodes)
+        widths.append(estimate.upper - estimate.lower)
+    assert all(b <= a + 1e-9 for a, b in itertools.pairwise(widths)) and widths[-1] < widths[0] / 2
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 0.1, 0.01])
+def test_stops_early_when_the_bounds_meet_epsilon(epsilon: float) -> None:
+    dnf = random_dnf(np.random.default_rng(2), 45, 35, (3, 5))
+    truth, full = run(dnf).prob, run(dnf).info["nodes"]
+    relative = run(dnf, "relative", epsilon)
+    assert relative.met and relative.delta == 0.0 and abs(relative.prob - truth) <= epsilon * truth
+    additive = run(dnf, "additive", epsilon)
+    assert additive.met and abs(additive.prob - truth) <= epsilon
+    assert max(relative.info["nodes"], additive.info["nodes"]) < full
+
+
+def test_compile_gives_up_at_its_limit() -> None:
+    assert compile_circuit(hard(), Limit(deadline=time.monotonic() + 0.2)) is None
+    assert compile_circuit(hard(), nodes=10) is None
+
+
+def test_constant_formulas() -> None:
+    assert compiled(DNF.from_clauses([], num_vars=3)).count() == 0
+    assert compiled(DNF.from_clauses([[], [1]], num_vars=3)).count() == 8
+    assert run(DNF.from_clauses([], num_vars=1)).log_prob == -math.inf
+    assert run(DNF.from_clauses([[]], num_vars=1)).log_prob == 0.0
+
+
+def test_counts_are_exact_beyond_doubles() -> None:
+    n = 300
+    clauses = [[3 * i + 1, 3 * i + 2, 3 * i + 3] for i in range(n // 3)]
+    assert compiled(DNF.from_clauses(clauses)).count() == 8 ** (n // 3) - 7 ** (n // 3)
+
+
+def test_wrong_shapes_are_errors() -> None:
+    circuit = compiled(DNF.from_clauses([[1, 2]]))
+    with pytest.raises(ValueError, match="2 probabilities"):
+        circuit.evaluate([[0.5, 0.5, 0.5]])
+    with pytest.raises(ValueError, match="2 probabilities"):
+        circuit.gradient([0.5])
+    with pytest.raises(ValueError, match="nodes"):
+        run(DNF.from_clauses([[1, 2]]), nodes=-1)
