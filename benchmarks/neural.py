@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 from sharpdnf.dnf import DNF
-from sharpdnf.generate import PaperSpec, UniformSpec, paper, uniform
+from sharpdnf.generate import WIDTHS, PaperSpec, UniformSpec, paper, uniform
 from sharpdnf.learn.blocks import run_in_blocks
 from sharpdnf.learn.counter import NeuralCounter, shipped
 from sharpdnf.learn.graph import Graph
@@ -31,7 +31,6 @@ from sharpdnf.report import runtime_tables
 from sharpdnf.reproduce import measure_runtimes
 
 RESULTS = Path(__file__).parent / "results"
-BATCH = 16  # formulas of n = 100: the paper's sizes around 1,600 variables a batch
 ROWS, REPEATS = 1024, 20
 
 
@@ -73,8 +72,9 @@ def matmul_seconds(k: int, flops: dict[int, float]) -> float:
     return total
 
 
-def batch_of(n: int, width: int, count: int) -> Graph:
-    return Graph.of([paper(PaperSpec(n, 3 * n // 4, width), np.random.default_rng(i)) for i in range(count)])
+def batch_of(n: int) -> Graph:
+    """One formula of every width of the paper: a training batch."""
+    return Graph.of([paper(PaperSpec(n, 3 * n // 4, width), np.random.default_rng(width)) for width in WIDTHS])
 
 
 def train_step(forward: Callable[[Graph], tuple[torch.Tensor, torch.Tensor]], net: Network, graph: Graph) -> None:
@@ -89,7 +89,7 @@ def peak_ratios(net: Network) -> dict[str, float]:
     """Share of the matrix-product peak, and speed against PyTorch Geometric, on one batch."""
     from pyg_network import GeometricNetwork
 
-    graph = batch_of(100, 5, BATCH)
+    graph = batch_of(250)
     geometric = GeometricNetwork(net)
     flops = forward_flops(net.config, graph.num_vars, graph.num_clauses)
 
