@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from sharpdnf.errors import CheckpointError
 from sharpdnf.learn.config import Config
-from sharpdnf.learn.model import load_weights, read_tensors
+from sharpdnf.learn.model import load_network, load_weights, read_tensors
 
 STATE_FILE = "checkpoint.json"
 
@@ -95,6 +95,19 @@ def load_checkpoint(
     load_weights(module, {n.removeprefix("module."): t for n, t in tensors.items() if n.startswith("module.")}, file)
     _load_optimizer(optimizer, tensors)
     return state
+
+
+def load_start(objective: nn.Module, directory: Path) -> None:
+    """Weights to start another run from: a run's checkpoint with its heads, or the directory of a network alone."""
+    if not (directory / STATE_FILE).exists():
+        load_weights(objective.network, load_network(directory).state_dict(), directory)
+        return
+    try:
+        file = directory / Path(json.loads((directory / STATE_FILE).read_text())["file"]).name
+    except (ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{directory / STATE_FILE} is not a checkpoint: {error}") from None
+    tensors = read_tensors(file)
+    load_weights(objective, {n.removeprefix("module."): t for n, t in tensors.items() if n.startswith("module.")}, file)
 
 
 def _load_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:

@@ -20,10 +20,10 @@ import torch
 from torch import Tensor, nn
 
 from sharpdnf.errors import ConfigError, SharpDNFError
-from sharpdnf.learn.checkpoint import RunState, load_checkpoint, save_checkpoint
+from sharpdnf.learn.checkpoint import RunState, load_checkpoint, load_start, save_checkpoint
 from sharpdnf.learn.config import Config, OptimizerConfig
 from sharpdnf.learn.loss import Heads, Targets, accuracy, answer_loss, graph_of
-from sharpdnf.learn.model import Network, load_network, load_weights, save_network
+from sharpdnf.learn.model import Network, save_network
 from sharpdnf.learn.stream import Example, Labeller, ahead, draw_batch, num_nodes, pack, validation_slice
 
 LOG_EVERY = 20  # steps a row of log.csv
@@ -89,8 +89,7 @@ class Trainer:
         torch.manual_seed(run.seed)
         self.objective = Objective(self.config).to(run.device)
         if run.init:
-            start = load_network(Path(run.init)).state_dict()
-            load_weights(self.objective.network, start, Path(run.init))
+            load_start(self.objective, Path(run.init))
         self.optimizer = torch.optim.Adam(
             self.objective.parameters(), lr=self.config.optimizer.learning_rate, betas=self.config.optimizer.betas
         )
