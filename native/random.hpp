@@ -1,16 +1,39 @@
 // Random bits, 512 at a time: eight sfc64 streams side by side, one per 64-bit word.
 #pragma once
 #include <cstdint>
+#include <cstring>
 
 #include "formula.hpp"
 
 constexpr int WORDS = 8;
 constexpr int LANES = 64 * WORDS;
-typedef uint64_t Lanes __attribute__((vector_size(8 * WORDS)));
+typedef uint64_t Quad __attribute__((vector_size(32)));
+
+// Eight words as two vectors of the width most machines have: compilers lower a 64-byte vector through the stack.
+struct alignas(64) Lanes {
+    Quad low, high;
+
+    static SHARPDNF_INLINE Lanes all(uint64_t word) { return {Quad{} + word, Quad{} + word}; }
+    static SHARPDNF_INLINE Lanes none() { return {Quad{}, Quad{}}; }
+    SHARPDNF_INLINE Lanes operator~() const { return {~low, ~high}; }
+    SHARPDNF_INLINE Lanes operator&(const Lanes &x) const { return {low & x.low, high & x.high}; }
+    SHARPDNF_INLINE Lanes operator|(const Lanes &x) const { return {low | x.low, high | x.high}; }
+    SHARPDNF_INLINE Lanes operator^(const Lanes &x) const { return {low ^ x.low, high ^ x.high}; }
+    SHARPDNF_INLINE Lanes operator+(const Lanes &x) const { return {low + x.low, high + x.high}; }
+    SHARPDNF_INLINE Lanes operator<<(int n) const { return {low << n, high << n}; }
+    SHARPDNF_INLINE Lanes operator>>(int n) const { return {low >> n, high >> n}; }
+    SHARPDNF_INLINE Lanes &operator&=(const Lanes &x) { return *this = *this & x; }
+    SHARPDNF_INLINE Lanes &operator|=(const Lanes &x) { return *this = *this | x; }
+};
+
+SHARPDNF_INLINE bool any(const Lanes &x) {
+    const Quad both = x.low | x.high;
+    return ((both[0] | both[1]) | (both[2] | both[3])) != 0;
+}
 
 // Lanes in memory: containers hold these, and single lanes are read and written through `word`.
 struct LaneWord {
-    Lanes bits = {};
+    Lanes bits = Lanes::none();
     uint64_t *word() { return reinterpret_cast<uint64_t *>(&bits); }
     const uint64_t *word() const { return reinterpret_cast<const uint64_t *>(&bits); }
     bool lane(int i) const { return (word()[i >> 6] >> (i & 63)) & 1; }
@@ -55,11 +78,17 @@ struct Random {
 struct LaneRandom {
     Lanes a, b, c, counter;
     explicit LaneRandom(uint64_t seed) {
-        for (int w = 0; w < WORDS; ++w) a[w] = splitmix64(seed), b[w] = splitmix64(seed), c[w] = splitmix64(seed), counter[w] = 1;
+        uint64_t start[3][WORDS];
+        for (int w = 0; w < WORDS; ++w)
+            for (auto &words : start) words[w] = splitmix64(seed);
+        std::memcpy(&a, start[0], sizeof a);
+        std::memcpy(&b, start[1], sizeof b);
+        std::memcpy(&c, start[2], sizeof c);
+        counter = Lanes::all(1);
     }
     SHARPDNF_INLINE Lanes next() {
         const Lanes out = a + b + counter;
-        counter += 1;
+        counter = counter + Lanes::all(1);
         a = b ^ (b >> 11);
         b = c + (c << 3);
         c = ((c << 24) | (c >> 40)) + out;
@@ -67,14 +96,10 @@ struct LaneRandom {
     }
 };
 
-SHARPDNF_INLINE uint64_t any(const Lanes &x) {
-    return ((x[0] | x[1]) | (x[2] | x[3])) | ((x[4] | x[5]) | (x[6] | x[7]));
-}
-
 // One Bernoulli(p) bit a lane: compares a uniform number with p, most significant bit first, until every lane is
 // decided. Doubling and subtracting 1 are exact, so the bits of p are too, however small it is.
 SHARPDNF_INLINE Lanes bernoulli(LaneRandom &random, double p) {
-    Lanes result = {}, undecided = ~result;
+    Lanes result = Lanes::none(), undecided = ~result;
     if (p >= 1.0) return undecided;
     while (p > 0.0) {
         const Lanes bits = random.next();

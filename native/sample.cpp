@@ -211,8 +211,7 @@ SHARPDNF_CLONES void run_block(const SamplePlan &plan, SampleScratch &scratch, u
 
     // Each lane draws its group and is conditioned on the group's event.
     const int64_t shared = plan.shared();
-    Lanes everywhere = {};
-    everywhere = ~everywhere;
+    const Lanes everywhere = ~Lanes::none();
     LaneWord own[MAX_GROUPS];               // lanes of each shared group
     int32_t single[LANES];                   // lanes of singletons: (clause, lane), sorted by clause below
     int64_t single_clause[LANES];
@@ -246,7 +245,7 @@ SHARPDNF_CLONES void run_block(const SamplePlan &plan, SampleScratch &scratch, u
             const int32_t literal = plan.literals[i];
             const Lanes word = word_of(literal).bits;
             ++operations;
-            among &= word ^ -static_cast<uint64_t>(literal & 1);
+            among &= word ^ Lanes::all(-static_cast<uint64_t>(literal & 1));
             if (!any(among)) break;
         }
         return among;
