@@ -55,10 +55,11 @@ void bind_dtree(nb::module_ &m) {
     m.def(
         "dtree_compile",
         [](In<int64_t> indptr, In<int32_t> literals, In<double> prob, int64_t node_budget, double seconds,
-           int64_t memory, bool tables) -> nb::object {
+           int64_t memory, int64_t work_budget, bool tables) -> nb::object {
             const Formula f = view(indptr, literals, prob);
             DTreeOptions options = options_of(f, node_budget, seconds, memory);
             options.compile = true;
+            options.work_budget = work_budget;
             options.tables = tables;
             Circuit out;
             {
@@ -71,7 +72,8 @@ void bind_dtree(nb::module_ &m) {
                                   to_numpy(std::move(out.var)), to_numpy(std::move(out.literals)));
         },
         nb::arg("indptr"), nb::arg("literals"), nb::arg("prob"), nb::arg("node_budget"), nb::arg("seconds"),
-        nb::arg("memory"), nb::arg("tables"), "(kind, a, b, var, literals) of the circuit, or None if a limit was met first");
+        nb::arg("memory"), nb::arg("work_budget"), nb::arg("tables"),
+        "(kind, a, b, var, literals) of the circuit, or None if a limit was met first");
     m.def(
         "circuit_log_prob",
         [](In<uint8_t> kind, In<int32_t> a, In<int32_t> b, In<int32_t> var, In<int32_t> literals, In<double> probs,

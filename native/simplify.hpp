@@ -38,12 +38,9 @@ class Simplifier {
         bool decided = g_.count() == 0 || holds_empty_;
         if (holds_empty_) g_.make_true();
         if (!decided && g_.count() > 1) {
-            drop_duplicates();
-            poll();
-            bench.survey(g_);
-            drop_absorbed(bench);
-            poll();
+            drop_redundant(bench);
             decided = drop_negated_units(bench);
+            if (!decided && out_.negated_units) drop_redundant(bench);  // shorter clauses may absorb more
             poll();
             decided = decided || factor(bench);
         }
@@ -142,8 +139,17 @@ class Simplifier {
         g_.lits.resize(size);
     }
 
+    void drop_redundant(Workbench &bench) {
+        drop_duplicates();
+        poll();
+        bench.survey(g_);
+        drop_absorbed(bench);
+        poll();
+    }
+
     void drop_duplicates() {
         const int32_t m = g_.count();
+        const int64_t before = out_.duplicate;
         std::size_t capacity = 16;
         while (capacity < 2 * static_cast<std::size_t>(m)) capacity *= 2;
         std::vector<int32_t> table(capacity, -1);
@@ -170,7 +176,7 @@ class Simplifier {
             out_.duplicate += drop[c];
             start = g_.ends[c];
         }
-        if (out_.duplicate) keep(drop);
+        if (out_.duplicate > before) keep(drop);
     }
 
     // Each clause waits at its rarest literal; a clause looks at those waiting at its own literals for one that it
@@ -194,6 +200,7 @@ class Simplifier {
             head[rare] = c;
         }
         std::vector<uint8_t> drop(m, 0);
+        const int64_t before = out_.absorbed;
         int64_t budget = 8 * static_cast<int64_t>(g_.lits.size()) + 1024;
         for (int32_t c = 0; c < m && budget > 0; ++c) {
             for (const int32_t *lit = g_.begin(c); lit != g_.end(c) && !drop[c]; ++lit)
@@ -205,7 +212,7 @@ class Simplifier {
                 }
             out_.absorbed += drop[c];
         }
-        if (out_.absorbed) keep(drop);
+        if (out_.absorbed > before) keep(drop);
     }
 
     // True if the formula turns out to be true.

@@ -90,15 +90,22 @@ def bounds_meet(log_lower: float, log_upper: float, guarantee: str, epsilon: flo
     return False
 
 
-def compile(dnf: DNF, limit: Limit | None = None, *, nodes: int | None = None, tables: bool = True) -> Circuit | None:
+def compile(
+    dnf: DNF,
+    limit: Limit | None = None,
+    *,
+    nodes: int | None = None,
+    work: int | None = None,
+    tables: bool = True,
+) -> Circuit | None:
     """The d-tree of the formula as a circuit, good for any probabilities; None if a limit is met first.
 
-    Only the clauses matter: the probabilities of ``dnf`` are not looked at.
+    Only the clauses matter: the probabilities of ``dnf`` are not looked at. ``nodes`` limits the expansions, ``work``
+    the literals looked at.
     """
     limit = limit or Limit()
-    arrays = _native.dtree_compile(
-        *dnf.arrays, MAX_NODES if nodes is None else nodes, limit.seconds_left, limit.memory, tables
-    )
+    budgets = [MAX_NODES if budget is None else budget for budget in (nodes, work)]
+    arrays = _native.dtree_compile(*dnf.arrays, budgets[0], limit.seconds_left, limit.memory, budgets[1], tables)
     if arrays is None:
         return None
     kind, a, b, var, literals = arrays
