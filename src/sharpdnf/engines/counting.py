@@ -19,6 +19,8 @@ from sharpdnf.simplify import Simplified, simplify, trivial_log_prob
 
 Seed = int | np.random.Generator | None
 LOG2 = math.log(2.0)
+COMPILE_WORK = 50_000_000
+"""Literals looked at for an exact integer: bounds that meet to rounding are cheap, their circuit need not be."""
 
 
 def count(
@@ -119,7 +121,7 @@ def count_together(
 
 def put_together(estimate: Estimate, simple: Simplified) -> Estimate:
     """The whole formula's estimate from that of what simplification left."""
-    if simple.log_factor == 0.0 and simple.log_miss == 0.0:
+    if simple.log_factor == 0.0 and simple.log_hit == -math.inf:
         return estimate
     names = ("log_prob", "log_lower", "log_upper", "log_certified_lower", "log_certified_upper")
     return estimate.replace(**{name: simple.combine(getattr(estimate, name)) for name in names})
@@ -143,7 +145,9 @@ def _model_count(dnf: DNF, estimate: Estimate) -> int | float | None:
             return 0
         if estimate.log_prob == 0.0 and estimate.engine == "trivial":
             return 1 << dnf.num_vars
-        return _exact_models(dnf)
+        models = _exact_models(dnf)
+        if models is not None:
+            return models
     log_count = estimate.log_prob + dnf.num_vars * LOG2
     return math.exp(log_count) if log_count < 709.0 else math.inf
 
@@ -151,5 +155,5 @@ def _model_count(dnf: DNF, estimate: Estimate) -> int | float | None:
 def _exact_models(dnf: DNF) -> int | None:
     from sharpdnf.engines.dtree import compile as compile_circuit
 
-    circuit = compile_circuit(dnf, Limit())
+    circuit = compile_circuit(dnf, work=COMPILE_WORK)
     return None if circuit is None else circuit.count()
