@@ -41,8 +41,8 @@ def main() -> None:
         large = dnf.num_vars > 1000
         engines = ["auto", "sampling", "conditioned", "neural"] if large else ["auto", "dtree", "klm", "neural"]
         for engine in engines:
-            sharpdnf.count(dnf, engine=engine, rng=1)  # the first call loads code and weights
-            e = sharpdnf.count(dnf, engine=engine, rng=1, timeout=30)
+            sharpdnf.count(dnf, engine=engine, rng=2)  # the first call loads code and weights
+            e = sharpdnf.count(dnf, engine=engine, rng=2, timeout=30)
             chosen = f"{engine} ({e.engine})" if e.engine != engine else engine
             row = [name, str(dnf.num_vars), str(dnf.num_clauses), chosen, number(e.prob, e.log_prob)]
             row += [
