@@ -58,10 +58,11 @@ wheel: $(VENV)/tools  ## dist/sharpdnf-*.whl, tried in an empty environment
 	cd build && wheel-check/bin/sharpdnf count ../examples/two_clauses.dnf
 
 # The kernels with address and undefined-behaviour sanitizers, in a copy of the package of their own. The C++ runtime is
-# preloaded too, or the sanitizer does not see exceptions. Timings mean nothing here, so tests of speed look at the variable.
+# preloaded too, or the sanitizer does not see exceptions. Timings mean nothing here, so tests of speed are left out.
 SANITIZED := build/sanitize/site
 RUNTIMES = $(shell for name in libasan.so libubsan.so libstdc++.so; do c++ -print-file-name=$$name; done)
-SANITIZER_TESTS ?= $(addprefix tests/,$(shell cd tests && grep -lE 'sharpdnf' test_*.py | grep -vE 'learn|neural|model|train|graph|dataset|report|reproduce|sql|cli'))
+NOT_SPEED := not timeout and not time_limit and not ten_thousand and not quickly and not few_passes and not cost_against
+SANITIZER_TESTS ?= $(shell grep -LE 'torch|duckdb|pyarrow|learn|sql|neural|discover|subprocess' tests/test_*.py) tests/test_formats.py
 sanitize: $(VENV)/dependencies  ## native code under address and undefined-behaviour sanitizers
 	cmake -S . -B build/sanitize -DSHARPDNF_SANITIZE=ON -DPython_EXECUTABLE=$$(pwd)/$(BIN)/python >/dev/null
 	cmake --build build/sanitize -j 2
@@ -69,7 +70,7 @@ sanitize: $(VENV)/dependencies  ## native code under address and undefined-behav
 	rm -f $(SANITIZED)/sharpdnf/_native*.so && cp build/sanitize/_native*.so $(SANITIZED)/sharpdnf/
 	SHARPDNF_SANITIZE=1 PYTHONPATH=$(SANITIZED) PYTHONMALLOC=malloc LD_PRELOAD="$(RUNTIMES)" \
 	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 \
-	$(BIN)/python -m pytest -x -p no:cacheprovider $(SANITIZER_TESTS)
+	$(BIN)/python -m pytest -p no:cacheprovider -k "$(NOT_SPEED)" $(SANITIZER_TESTS)
 
 native:  ## kernels into src/sharpdnf, for development with PYTHONPATH=src
 	cmake -S . -B build/dev -DCMAKE_BUILD_TYPE=Release -DPython_EXECUTABLE=$$(command -v $(PYTHON)) >/dev/null
