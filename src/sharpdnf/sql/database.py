@@ -86,13 +86,19 @@ def _open(path: str) -> Backend:
     except ImportError:
         raise MissingExtra("connect", "sql") from None
     if path and Path(path).suffix.lower() in FILES:
-        backend = _backend(duckdb.connect())
+        backend = _quiet(duckdb.connect())
         backend.register(Path(path).name.split(".")[0], path)
         return backend
     try:
-        return _backend(duckdb.connect(path, read_only=True) if path else duckdb.connect())
+        return _quiet(duckdb.connect(path, read_only=True) if path else duckdb.connect())
     except duckdb.Error as error:
         raise SQLError(f"cannot open {path!r}: {error}") from None
+
+
+def _quiet(connection: Any) -> Backend:
+    """A DuckDB of our own: its progress bar would stand between the answers on standard output."""
+    connection.execute("SET enable_progress_bar = false")
+    return _backend(connection)
 
 
 class ProbDB:

@@ -21,6 +21,10 @@ class Rows:
     prob: FloatArray
     block: IntArray
 
+    @property
+    def blocked(self) -> bool:
+        return bool((self.block >= 0).any())
+
 
 @dataclass(frozen=True, slots=True)
 class Formulas:
@@ -37,7 +41,7 @@ class Formulas:
 def build(rows: IntArray, formula: IntArray, known: Rows) -> Formulas:
     """Formula ``formula[i]`` (sorted) has the conjunction of the rows ``rows[i]`` (without the -1) as a clause."""
     present = rows >= 0
-    blocked = bool(len(known.block)) and bool((known.block[rows[present]] >= 0).any())
+    blocked = known.blocked and bool((known.block[rows[present]] >= 0).any())
     if blocked:
         keep = ~_exclusive(rows, present, known)
         if not keep.all():
@@ -72,6 +76,8 @@ def _exclusive(rows: IntArray, present: npt.NDArray[np.bool_], known: Rows) -> n
 
 
 def _indptr(present: npt.NDArray[np.bool_]) -> IntArray:
+    if present.all():
+        return np.arange(len(present) + 1, dtype=np.int64) * present.shape[1]
     indptr = np.zeros(len(present) + 1, dtype=np.int64)
     np.cumsum(present.sum(axis=1), out=indptr[1:])
     return indptr
@@ -84,8 +90,8 @@ def _independent(
     used = np.zeros(len(known.prob), dtype=bool)
     flat = rows.ravel() if present.all() else rows[present]
     used[flat] = True
-    var_of_row = np.cumsum(used, dtype=np.int32) - 1
-    return _indptr(present), 2 * var_of_row[flat], known.prob[used], np.flatnonzero(used)
+    literal_of_row = 2 * (np.cumsum(used, dtype=np.int32) - 1)
+    return _indptr(present), literal_of_row[flat], known.prob[used], np.flatnonzero(used)
 
 
 def _with_blocks(
