@@ -28,7 +28,7 @@ from sharpdnf.sql.lineage import Formulas, Rows, build
 from sharpdnf.sql.plan import Plan, make_plan
 from sharpdnf.sql.tables import Environment, Tables
 from sharpdnf.sql.topk import decide
-from sharpdnf.sql.uncertain import Declared, count_rows, declare, describe_row, fetch_rows
+from sharpdnf.sql.uncertain import Declared, declare, describe_row, fetch_rows, is_stale
 
 IntArray = npt.NDArray[np.int64]
 FILES = (".parquet", ".csv", ".tsv", ".json", ".gz")
@@ -192,11 +192,8 @@ class ProbDB:
         return self._rows
 
     def _check_fresh(self) -> None:
-        """Reads again what is seen to have changed; updates in place are seen only in SQLite."""
-        stale = self.backend.version() != self._version
-        if not stale and self.backend.dialect == "duckdb":
-            stale = any(count_rows(self.backend, d.uncertain.relation) != d.total for d in self._declared.values())
-        if stale:
+        """Reads again what is seen to have changed; what is not seen is for ``refresh()``."""
+        if self.backend.version() != self._version or any(is_stale(self.backend, d) for d in self._declared.values()):
             self.refresh()
 
     # ---- asking

@@ -77,7 +77,8 @@ def _exclusive(rows: IntArray, present: npt.NDArray[np.bool_], known: Rows) -> n
 
 def _indptr(present: npt.NDArray[np.bool_]) -> IntArray:
     if present.all():
-        return np.arange(len(present) + 1, dtype=np.int64) * present.shape[1]
+        regular: IntArray = np.arange(len(present) + 1, dtype=np.int64) * present.shape[1]
+        return regular
     indptr = np.zeros(len(present) + 1, dtype=np.int64)
     np.cumsum(present.sum(axis=1), out=indptr[1:])
     return indptr

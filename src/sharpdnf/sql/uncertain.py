@@ -30,8 +30,8 @@ class Declared:
     prob: FloatArray
     block: IntArray
     """Block of each row, numbered from 0 within the table; -1 where rows are independent."""
-    total: int
-    """Rows of the relation when it was read, those with probability 0 included."""
+    seen: tuple[int, float]
+    """Rows of the relation and the sum of their probabilities when it was read."""
 
 
 def find_column(relation: Relation, name: str, what: str) -> str:
@@ -65,15 +65,33 @@ def declare(
     blocks = numbers[:, 1].astype(np.int64) - 1
     declared = Declared(
         relation.path[-1], Uncertain(relation, source, p), columns, base, probabilities, blocks,
-        count_rows(backend, relation),
+        measure(backend, relation.table(), p),
     )  # fmt: skip
     if columns:
         _check_blocks(backend, declared)
     return declared
 
 
-def count_rows(backend: Backend, relation: Relation) -> int:
-    return int(backend.rows(exp.select(exp.Count(this=exp.Star())).from_(relation.table()).sql(backend.dialect))[0][0])
+def measure(backend: Backend, item: exp.Expression, p: str) -> tuple[int, float]:
+    """The number of rows and the sum of their probabilities: a cheap sign that data changed."""
+    total = exp.Sum(this=exp.cast(column(p), "DOUBLE"))
+    select = exp.select(exp.Count(this=exp.Star()), total).from_(item)
+    rows, sums = backend.rows(select.sql(backend.dialect))[0]
+    return int(rows), float(sums or 0.0)
+
+
+def is_stale(backend: Backend, declared: Declared) -> bool:
+    """Whether the numbered rows are gone (a rollback takes them along) or the data visibly changed since."""
+    item = exp.alias_(declared.uncertain.source.copy(), "_s", table=True, quoted=True)
+    if backend.describe(exp.select(exp.Star()).from_(item.copy()).sql(backend.dialect)) is None:
+        return True
+    if backend.dialect == "postgres":  # counting means reading the whole table there
+        return False
+    pairs = [(measure(backend, declared.uncertain.relation.table(), declared.uncertain.prob), declared.seen)]
+    if backend.dialect == "sqlite":
+        own = (len(declared.prob), float(declared.prob.sum()))
+        pairs.append((measure(backend, item, declared.uncertain.prob), own))
+    return any(a[0] != b[0] or abs(a[1] - b[1]) > 1e-9 * (1.0 + abs(b[1])) for a, b in pairs)
 
 
 def _check_probabilities(backend: Backend, relation: Relation, p: str) -> None:

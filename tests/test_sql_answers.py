@@ -1,0 +1,326 @@
+"""Answers as people use them: frames, thresholds, top-k, expected values, lineage, limits, the command line."""
+
+from __future__ import annotations
+
+import json
+import runpy
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from sql_servers import Database
+from sql_worlds import World, create, declared, possible_worlds, random_world
+from typer.testing import CliRunner
+
+import sharpdnf
+from sharpdnf.dnf import Batch
+from sharpdnf.errors import SQLError, UncertainTableError, UnsupportedSQL
+from sharpdnf.sql import topk
+from sharpdnf.sql.counting import Counts, Options
+from sharpdnf.sql.plan import Cut
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+EDGES = {"src": [1, 1, 2, 3], "dst": [2, 3, 3, 4], "p": [0.5, 0.5, 0.5, 0.9]}
+TWO_STEPS = "SELECT DISTINCT e.src FROM edge e JOIN edge f ON e.dst = f.src"
+
+
+@pytest.fixture
+def db() -> sharpdnf.ProbDB:
+    found = sharpdnf.connect()
+    found.register("edge", pa.table(EDGES), prob="p")
+    return found
+
+
+def test_the_columns_that_are_promised(db: sharpdnf.ProbDB) -> None:
+    answers = db.sql(TWO_STEPS, guarantee="relative", epsilon=0.1, delta=0.05, timeout=60)
+    names = ["src", "prob", "lower", "upper", "guarantee", "engine", "num_clauses"]
+    assert answers.arrow().column_names == names
+    assert list(answers.df().columns) == names
+    assert answers.pl().columns == names
+    # 1 -> 2 -> 3 or 1 -> 3 -> 4: 1 - (1 - 0.25) (1 - 0.45); 2 -> 3 -> 4: 0.45
+    assert dict(zip(answers.df()["src"], answers.df()["prob"], strict=True)) == pytest.approx({1: 0.5875, 2: 0.45})
+    assert answers.met and len(answers) == 2
+
+
+def test_lineage_and_reasons_name_rows(db: sharpdnf.ProbDB) -> None:
+    answers = db.sql(TWO_STEPS)
+    assert str(answers.lineage(1)) == "edge(src=2, dst=3) & edge(src=3, dst=4)"
+    reasons = answers.explain(1, top=1)
+    assert reasons[0].row == "edge(src=2, dst=3)" and reasons[0].influence == pytest.approx(0.9)
+    with pytest.raises(IndexError):
+        answers.lineage(2)
+
+
+def test_reasons_of_exclusive_rows() -> None:
+    """Given one reading, the other is impossible: P(F | row) - P(F | no row)."""
+    found = sharpdnf.connect()
+    found.register("r", pa.table({"k": [1, 1], "v": [1, 2], "p": [0.3, 0.6]}), prob="p", block="k")
+    reasons = {r.row: r.influence for r in found.sql("SELECT k FROM r").explain(0)}
+    assert reasons == pytest.approx({"r(k=1, v=1)": 1 - 0.6 / 0.7, "r(k=1, v=2)": 1 - 0.3 / 0.4})
+
+
+@pytest.mark.parametrize("frame", ["pandas", "polars", "arrow"])
+def test_frames(frame: str) -> None:
+    import pandas as pd
+    import polars as pl
+
+    data = {"pandas": pd.DataFrame(EDGES), "polars": pl.DataFrame(EDGES), "arrow": pa.table(EDGES)}[frame]
+    found = sharpdnf.connect()
+    found.register("edge", data, prob="p")
+    assert found.sql(TWO_STEPS).prob == pytest.approx([0.5875, 0.45])
+    found.register("edge", data.head(3) if frame != "arrow" else data.slice(0, 3))  # read again, still uncertain
+    assert found.sql("SELECT dst FROM edge WHERE src = 3").prob.tolist() == []
+
+
+def test_files_are_opened_read_only(tmp_path: Path) -> None:
+    import duckdb
+
+    path = tmp_path / "data.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.register("frame", pa.table(EDGES))
+        connection.execute("CREATE TABLE edge AS SELECT * FROM frame")
+    before = path.read_bytes()
+    found = sharpdnf.connect(str(path))
+    found.uncertain("edge", prob="p")
+    assert found.sql(TWO_STEPS).prob == pytest.approx([0.5875, 0.45])
+    assert path.read_bytes() == before
+    lite = tmp_path / "data.sqlite"
+    writer = sqlite3.connect(lite)
+    writer.execute("CREATE TABLE edge (src, dst, p)")
+    writer.executemany("INSERT INTO edge VALUES (?, ?, ?)", zip(*EDGES.values(), strict=True))
+    writer.commit()
+    writer.close()
+    before = lite.read_bytes()
+    other = sharpdnf.connect(lite)
+    other.uncertain("edge", prob="p")
+    assert other.sql(TWO_STEPS).prob == pytest.approx([0.5875, 0.45])
+    assert lite.read_bytes() == before
+
+
+def test_a_sqlite_transaction_is_left_as_it_was() -> None:
+    connection = sqlite3.connect(":memory:")
+    connection.execute("CREATE TABLE edge (src, dst, p)")
+    connection.commit()
+    connection.executemany("INSERT INTO edge VALUES (?, ?, ?)", zip(*EDGES.values(), strict=True))
+    found = sharpdnf.connect(connection)
+    found.uncertain("edge", prob="p")
+    found.sql(TWO_STEPS)
+    assert connection.in_transaction
+    connection.rollback()
+    assert connection.execute("SELECT count(*) FROM edge").fetchone() == (0,)
+    assert len(found.sql(TWO_STEPS)) == 0  # the change was seen
+
+
+EXPECTED = [
+    ("SELECT expected_count() FROM e", "SELECT count(*) FROM e", False),
+    ("SELECT a, expected_count() FROM e GROUP BY a", "SELECT a, count(*) FROM e GROUP BY a", True),
+    ("SELECT a, expected_sum(b) FROM e GROUP BY a", "SELECT a, coalesce(sum(b), 0) FROM e GROUP BY a", True),
+    ("SELECT expected_count() FROM s JOIN e ON s.a = e.a", "SELECT count(*) FROM s JOIN e ON s.a = e.a", False),
+    ("SELECT expected_count() FROM s WHERE EXISTS (SELECT 1 FROM e WHERE e.a = s.a) OR y = 1",
+     "SELECT count(*) FROM s WHERE EXISTS (SELECT 1 FROM e WHERE e.a = s.a) OR y = 1", False),
+    ("SELECT expected_count() FROM (SELECT DISTINCT a FROM e) d", "SELECT count(*) FROM (SELECT DISTINCT a FROM e) d",
+     False),
+    ("SELECT expected_count() FROM (SELECT a FROM e UNION SELECT c FROM u) d",
+     "SELECT count(*) FROM (SELECT a FROM e UNION SELECT c FROM u) d", False),
+    ("SELECT expected_count() FROM (SELECT a FROM e UNION ALL SELECT c FROM u) d",
+     "SELECT count(*) FROM (SELECT a FROM e UNION ALL SELECT c FROM u) d", False),
+    ("SELECT expected_sum(d.a) FROM (SELECT a FROM e INTERSECT SELECT c FROM u) d",
+     "SELECT coalesce(sum(d.a), 0) FROM (SELECT a FROM e INTERSECT SELECT c FROM u) d", False),
+    ("SELECT x, expected_count() FROM r JOIN t ON r.x = t.y GROUP BY x",
+     "SELECT x, count(*) FROM r JOIN t ON r.x = t.y GROUP BY x", True),
+    ("SELECT expected_count() FROM e LEFT JOIN s ON e.a = s.a", "SELECT count(*) FROM e LEFT JOIN s ON e.a = s.a",
+     False),
+    ("SELECT expected_count() FROM (SELECT DISTINCT a FROM s) d JOIN e ON e.a = d.a",
+     "SELECT count(*) FROM (SELECT DISTINCT a FROM s) d JOIN e ON e.a = d.a", False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "seed"), [("duckdb", 0), ("sqlite", 1), ("sqlite", 5)])
+def test_expected_values_are_those_of_the_worlds(kind: str, seed: int) -> None:
+    world = random_world(seed, 3)
+    database = Database(kind)
+    create(database, world)
+    found = declared(database, world)
+    got = [found.sql(sql, guarantee="exact").arrow().to_pylist() for sql, _, _ in EXPECTED]
+    want = world_means(database, world, [sql for _, sql, _ in EXPECTED])
+    for (sql, _, grouped), rows, means in zip(EXPECTED, got, want, strict=True):
+        values = {(next(iter(row.values())) if grouped else None): tuple(row.values())[int(grouped)] for row in rows}
+        for key in {*values, *means}:
+            assert values.get(key, 0.0) == pytest.approx(means.get(key, 0.0), abs=1e-9), (sql, key)
+
+
+def world_means(database: Database, world: World, queries: list[str]) -> list[dict[Any, float]]:
+    from sql_worlds import fill
+
+    means: list[dict[Any, float]] = [{} for _ in queries]
+    for weight, rows_of in possible_worlds(world):
+        for name, keep in rows_of.items():
+            database.run(f"DELETE FROM {name}")
+            fill(database, name, world.tables[name], keep)
+        for mean, sql in zip(means, queries, strict=True):
+            for *key, value in database.ask(sql):
+                mean[key[0] if key else None] = mean.get(key[0] if key else None, 0.0) + weight * float(value)
+    return means
+
+
+def test_expected_values_that_are_refused(db: sharpdnf.ProbDB) -> None:
+    for sql in (
+        "SELECT src, expected_count() FROM edge",
+        "SELECT expected_count() FROM edge GROUP BY src",
+        "SELECT src + dst, expected_count() FROM edge GROUP BY src",
+        "SELECT expected_count(DISTINCT src) FROM edge",
+        "SELECT expected_count() + 1 FROM edge",
+        "SELECT DISTINCT src, expected_count() FROM edge GROUP BY src",
+    ):
+        with pytest.raises(SQLError):
+            db.sql(sql)
+
+
+def test_threshold_and_top(db: sharpdnf.ProbDB) -> None:
+    assert db.sql("SELECT src, dst FROM edge HAVING prob() > 0.5").df()["src"].tolist() == [3]
+    assert len(db.sql("SELECT src, dst FROM edge HAVING prob() >= 0.5 AND prob() < 0.6")) == 3
+    assert len(db.sql("SELECT src, dst FROM edge HAVING prob() BETWEEN 0.5 AND 1")) == 4
+    best = db.sql("SELECT src, dst FROM edge ORDER BY prob() DESC LIMIT 1").df()
+    assert best["src"].tolist() == [3] and not best["near_cut"].any()
+    tied = db.sql("SELECT src, dst FROM edge ORDER BY prob() DESC LIMIT 2").df()
+    assert tied["near_cut"].tolist() == [False, True]
+    assert len(db.sql("SELECT src FROM edge ORDER BY prob() DESC LIMIT 0")) == 0
+    assert db.sql("SELECT src, dst FROM edge ORDER BY dst DESC, src").df()["dst"].tolist() == [4, 3, 3, 2]
+
+
+class FakeCounter:
+    """Counts with intervals of relative width epsilon around known values, and remembers what it was asked."""
+
+    def __init__(self, truth: list[float]) -> None:
+        self.truth, self.asked = np.array(truth), []
+
+    def __call__(self, batch: Batch, options: Options) -> Counts:
+        index = np.array([int(batch[i].literals[0]) >> 1 for i in range(len(batch))])
+        self.asked.append((options.epsilon, options.delta, index.tolist()))
+        p = self.truth[index]
+        words = np.full(len(p), "relative", dtype=object)
+        return Counts(p, p / (1 + options.epsilon), np.minimum(1, p / (1 - options.epsilon)), words, words,
+                      np.ones(len(p), dtype=bool))  # fmt: skip
+
+
+def decide(monkeypatch: pytest.MonkeyPatch, truth: list[float], **question: Any) -> tuple[FakeCounter, Any, Any]:
+    fake = FakeCounter(truth)
+    monkeypatch.setattr(topk, "count_batch", fake)
+    batch = Batch.of([])
+    dnf = sharpdnf.DNF.from_clauses([[i + 1] for i in range(len(truth))], truth)
+    batch = Batch(dnf, np.arange(len(truth) + 1))
+    defaults: dict[str, Any] = {"cuts": (), "limit": None, "descending": True, "options": Options()}
+    counts, kept = topk.decide(batch, **{**defaults, **question})
+    return fake, counts, kept
+
+
+def test_what_is_decided_is_not_refined(monkeypatch: pytest.MonkeyPatch) -> None:
+    truth = [0.01, 0.45, 0.5, 0.52, 0.9]
+    fake, counts, kept = decide(monkeypatch, truth, cuts=(Cut(">", 0.5),))
+    assert [epsilon for epsilon, _, _ in fake.asked] == [0.5, 0.25, 0.125, 0.1]
+    assert 0 not in fake.asked[1][2] and 4 not in fake.asked[2][2] and 1 in fake.asked[1][2]
+    assert sum(len(index) * delta for _, delta, index in fake.asked) <= 0.05
+    assert kept.tolist() == [3, 4]
+    assert counts.near_cut.tolist() == [False, False, True, True, False]
+
+
+def test_top_k_stops_early_and_flags_ties(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake, counts, kept = decide(monkeypatch, [0.9, 0.1, 0.11, 0.01, 0.8], limit=2)
+    assert kept.tolist() == [0, 4] and not counts.near_cut.any()
+    assert len(fake.asked) <= 2
+    _, counts, kept = decide(monkeypatch, [0.5, 0.5, 0.5, 0.001], limit=2)
+    assert len(kept) == 2 and counts.near_cut.tolist() == [True, True, True, False]
+    _, _, kept = decide(monkeypatch, [0.9, 0.1, 0.2], limit=1, descending=False)
+    assert kept.tolist() == [1]
+
+
+def test_names_that_could_hide_rows(db: sharpdnf.ProbDB) -> None:
+    connection = db.backend.connection  # type: ignore[attr-defined]
+    connection.execute("CREATE MACRO hidden() AS (SELECT count(*) FROM edge)")
+    connection.execute("CREATE MACRO rows_of() AS TABLE SELECT * FROM edge")
+    connection.execute("CREATE VIEW v AS SELECT src FROM edge")
+    connection.execute("CREATE VIEW counted AS SELECT count(*) AS n FROM edge")
+    connection.execute("CREATE MACRO abs(x) AS (SELECT count(*) FROM edge)")
+    for sql in (
+        "SELECT hidden()",
+        "SELECT src FROM rows_of()",
+        "SELECT n FROM counted",
+        "SELECT abs(1) FROM v",
+        "SELECT (SELECT n FROM counted) FROM v",
+    ):
+        with pytest.raises(UnsupportedSQL):
+            db.sql(sql)
+    assert len(db.sql("SELECT src FROM memory.main.v UNION SELECT src FROM temp.main.edge")) == 3
+    with pytest.raises(UncertainTableError):
+        db.uncertain("v", prob="src")
+    connection.execute("CREATE SCHEMA other")
+    connection.execute("CREATE TABLE other.edge AS SELECT 9 AS src")
+    assert db.sql("SELECT src FROM other.edge").prob.tolist() == [1.0]
+
+
+def test_nothing_is_injected_through_names() -> None:
+    name = 'x"; DROP TABLE edge; --'
+    found = sharpdnf.connect()
+    found.register(name, pa.table({name: [1, 2], "p' OR 1=1": [0.5, 0.5]}), prob="p' OR 1=1")
+    quoted = '"' + name.replace('"', '""') + '"'
+    assert found.sql(f"SELECT * FROM {quoted}").df().iloc[:, 0].tolist() == [1, 2]
+
+
+def test_changed_data_is_read_again(db: sharpdnf.ProbDB) -> None:
+    connection = db.backend.connection  # type: ignore[attr-defined]
+    connection.execute("CREATE TABLE n AS SELECT 1 AS a, 0.5::DOUBLE AS p")
+    db.uncertain("n", prob="p")
+    connection.execute("INSERT INTO n VALUES (2, 0.25)")
+    assert db.sql("SELECT a FROM n").prob.tolist() == [0.5, 0.25]
+    connection.execute("UPDATE n SET p = 0.75 WHERE a = 1")
+    assert db.sql("SELECT a FROM n").prob.tolist() == [0.75, 0.25]
+
+
+def test_a_column_called_prob_does_not_hide_ours() -> None:
+    found = sharpdnf.connect()
+    found.register("t", pa.table({"prob": [7], "p": [0.25]}), prob="p")
+    row = found.sql("SELECT prob FROM t").arrow().to_pylist()[0]
+    assert row["prob"] == 0.25 and row["prob_2"] == 7
+
+
+def test_the_time_limit_holds_in_the_database() -> None:
+    found = sharpdnf.connect()
+    found.register("n", pa.table({"a": list(range(3000)), "p": [0.5] * 3000}), prob="p")
+    with pytest.raises(SQLError, match="within"):
+        found.sql("SELECT 1 AS x FROM n a, n b, n c WHERE a.a + b.a = c.a * 2 + 1", timeout=0.3)
+
+
+@pytest.mark.parametrize("name", ["network_reliability", "entity_resolution", "sensor_readings"])
+def test_examples_run(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    answers = runpy.run_path(str(EXAMPLES / f"{name}.py"))["main"]()
+    assert len(answers) and answers.met
+    assert "prob" in capsys.readouterr().out
+
+
+def test_the_command_line(tmp_path: Path) -> None:
+    from sharpdnf.cli import app, load_extensions
+
+    load_extensions()
+    path = tmp_path / "edge.csv"
+    path.write_text("src,dst,p\n1,2,.5\n2,3,.5\n")
+    common = ["sql", "--db", str(path), "--uncertain", "edge:p"]
+    shown = CliRunner().invoke(app, [*common, TWO_STEPS])
+    assert shown.exit_code == 0 and "0.25" in shown.output
+    lines = CliRunner().invoke(app, [*common, TWO_STEPS, "--json"])
+    assert json.loads(lines.stdout)["prob"] == 0.25
+    target = tmp_path / "out.parquet"
+    assert CliRunner().invoke(app, [*common, TWO_STEPS, "--parquet", str(target)]).exit_code == 0
+    assert pa.parquet.read_table(target).column("prob").to_pylist() == [0.25]
+    rewritten = CliRunner().invoke(app, [*common, TWO_STEPS, "--show-sql"])
+    assert "_sharpdnf_id" in rewritten.output
+
+
+def test_the_first_query_of_the_docs_runs() -> None:
+    text = (EXAMPLES.parent / "docs" / "sql.md").read_text()
+    code = text.split("```python\n")[1].split("```")[0]
+    names: dict[str, Any] = {}
+    exec(code, names)
+    assert names["r"].prob == pytest.approx([0.5875, 0.45])

@@ -1,0 +1,76 @@
+"""Blocks of exclusive rows: the variables that stand for them have the block's distribution."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from oracle import enumerate_prob
+
+import sharpdnf
+from sharpdnf.errors import UncertainTableError
+from sharpdnf.sql.blocks import encode
+from sharpdnf.sql.lineage import Rows, build, select
+
+
+def one_block(prob: list[float]) -> Rows:
+    return Rows(np.array(prob), np.zeros(len(prob), dtype=np.int64))
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 8, 9, 10, 13])
+def test_each_row_has_its_probability_and_two_exclude_each_other(size: int) -> None:
+    prob = np.random.default_rng(size).dirichlet(np.ones(size + 1))[:size]
+    known = one_block(prob.tolist())
+    singles = np.arange(size).reshape(-1, 1)
+    for row in range(size):  # the whole block is in use, one row is asked for
+        formulas = build(np.vstack([singles, singles[row : row + 1]]), np.repeat([0, 1], [size, 1]), known)
+        assert enumerate_prob(formulas.batch[1]) == pytest.approx(prob[row], abs=1e-12)
+        assert enumerate_prob(formulas.batch[0]) == pytest.approx(prob.sum(), abs=1e-12)
+    subset = build(singles[::2], np.zeros(len(singles[::2]), dtype=np.int64), known)
+    assert enumerate_prob(subset.batch[0]) == pytest.approx(prob[::2].sum(), abs=1e-12)
+    if size > 1:
+        assert len(build(np.array([[0, 1]]), np.array([0]), known).batch) == 0
+
+
+def test_clauses_stay_short() -> None:
+    """Above 8 rows a row is 1 + log2(k) literals; a chain would be k."""
+    size = 1000
+    code = encode(np.zeros(size, np.int64), np.zeros(size, np.int64), np.full(size, 1 / size))
+    assert np.diff(code.indptr).max() == 11
+    assert np.diff(encode(np.zeros(8, np.int64), np.zeros(8, np.int64), np.full(8, 0.1)).indptr).tolist() == [
+        *range(1, 9)
+    ]
+
+
+def test_blocks_that_fill_up_to_one_by_rounding() -> None:
+    known = one_block([0.1] * 10)
+    formulas = build(np.arange(10).reshape(-1, 1), np.zeros(10, dtype=np.int64), known)
+    assert formulas.batch.dnf.prob.max() <= 1.0
+    assert enumerate_prob(formulas.batch[0]) == pytest.approx(1.0, abs=1e-12)
+
+
+def test_mixed_with_independent_rows() -> None:
+    """(a and row1) or (b and row2), rows 1 and 2 exclusive: the two ways exclude each other too."""
+    known = Rows(np.array([0.5, 0.25, 0.3, 0.6]), np.array([-1, -1, 0, 0]))
+    formulas = build(np.array([[0, 2], [1, 3], [3, -1]]), np.array([0, 0, 1]), known)
+    assert enumerate_prob(formulas.batch[0]) == pytest.approx(0.5 * 0.3 + 0.25 * 0.6)
+    assert enumerate_prob(formulas.batch[1]) == pytest.approx(0.6)
+    assert enumerate_prob(select(formulas.batch, np.array([1]))[0]) == pytest.approx(0.6)
+
+
+def test_a_block_above_one_is_named() -> None:
+    import pyarrow as pa
+
+    db = sharpdnf.connect()
+    frame = pa.table({"k": ["x", "y", "y"], "v": [1, 2, 3], "p": [0.9, 0.6, 0.5]})
+    with pytest.raises(UncertainTableError, match=r"k=y.*1\.1"):
+        db.register("r", frame, prob="p", block="k")
+
+
+@pytest.mark.parametrize("bad", [None, float("nan"), -0.1, 1.5])
+def test_a_bad_probability_names_its_row(bad: float | None) -> None:
+    import pyarrow as pa
+
+    db = sharpdnf.connect()
+    frame = pa.table({"name": ["good", "culprit"], "p": pa.array([0.5, bad], type=pa.float64())})
+    with pytest.raises(UncertainTableError, match="culprit"):
+        db.register("r", frame, prob="p")
