@@ -64,8 +64,8 @@ RUNTIMES = $(shell for name in libasan.so libubsan.so libstdc++.so; do c++ -prin
 NOT_SPEED := not timeout and not time_limit and not ten_thousand and not quickly and not few_passes and not cost_against
 SANITIZER_TESTS ?= $(shell grep -LE 'torch|duckdb|pyarrow|learn|sql|neural|discover|subprocess' tests/test_*.py) tests/test_formats.py
 sanitize: $(VENV)/dependencies  ## native code under address and undefined-behaviour sanitizers
-	cmake -S . -B build/sanitize -DSHARPDNF_SANITIZE=ON -DPython_EXECUTABLE=$$(pwd)/$(BIN)/python >/dev/null
-	cmake --build build/sanitize -j 2
+	$(BIN)/cmake -S . -B build/sanitize -DSHARPDNF_SANITIZE=ON -DPython_EXECUTABLE=$$(pwd)/$(BIN)/python >/dev/null
+	$(BIN)/cmake --build build/sanitize -j 2
 	rm -rf $(SANITIZED) && mkdir -p $(SANITIZED) && cp -r src/sharpdnf $(SANITIZED)/
 	rm -f $(SANITIZED)/sharpdnf/_native*.so && cp build/sanitize/_native*.so $(SANITIZED)/sharpdnf/
 	SHARPDNF_SANITIZE=1 PYTHONPATH=$(SANITIZED) PYTHONMALLOC=malloc LD_PRELOAD="$(RUNTIMES)" \

@@ -113,7 +113,7 @@ def json_line(name: str, estimate: Estimate) -> str:
     """The fields of Estimate, -inf as null, with the file first."""
 
     def plain(value: Any) -> Any:
-        return value.item() if hasattr(value, "item") else str(value)  # numpy's scalars
+        return value.tolist() if hasattr(value, "tolist") else str(value)  # numpy's scalars and arrays
 
     return json.dumps({"file": name, **estimate.to_dict()}, default=plain, allow_nan=False)
 
