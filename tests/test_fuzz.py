@@ -74,19 +74,19 @@ def check(data: bytes, dialect: str | None) -> None:
         assert all(np.array_equal(a, b) for a, b in zip(back.arrays, dnf.arrays, strict=True))
 
 
-@settings(QUIET, max_examples=1500)
+@settings(QUIET, max_examples=800)
 @given(st.binary(max_size=200), DIALECTS)
 def test_raw_bytes(data: bytes, dialect: str | None) -> None:
     check(data, dialect)
 
 
-@settings(QUIET, max_examples=1000)
+@settings(QUIET, max_examples=500)
 @given(st.lists(PIECES, max_size=30).map(b" ".join), DIALECTS)
 def test_raw_bytes_after_a_header(rest: bytes, dialect: str | None) -> None:
     check((b"p cnf 4 3\n" if dialect == "pysdd" else b"p dnf 4 3\n") + rest, dialect)
 
 
-@settings(QUIET, max_examples=1500)
+@settings(QUIET, max_examples=800)
 @given(mutated(), DIALECTS)
 def test_mutated_files(data: bytes, dialect: str | None) -> None:
     check(data, dialect)
