@@ -77,10 +77,13 @@ def _draw_setting(mix: MixConfig, n: int, rng: np.random.Generator) -> tuple[int
 
 
 def draw_batch(
-    data: DataConfig, label: Labeller, seed: int, index: int, *, progress: float, marginals: bool
+    data: DataConfig, label: Labeller, seed: int, index: int, *, progress: float, marginals: bool, world: int = 1
 ) -> list[Example]:
-    """Batch ``index`` of a run: formulas of one size, about ``data.batch_nodes`` nodes together."""
-    rng = np.random.default_rng([seed, TRAIN, index])
+    """Batch ``index`` of a run: formulas of one size, about ``data.batch_nodes`` nodes together.
+
+    The ``world`` batches of one step are of one size, so that no process waits long for another.
+    """
+    rng = np.random.default_rng([seed, TRAIN, index // world])
     active = [mix for mix in data.mix if mix.start <= progress < mix.stop]
     weights = np.array([mix.weight for mix in active])
     mix = active[int(rng.choice(len(active), p=weights / weights.sum()))]

@@ -124,7 +124,9 @@ class Trainer:
                 yield self.epochs.read(index)
             else:
                 progress = step / self.steps
-                yield draw_batch(data, self.label, seed, index, progress=progress, marginals=marginals)
+                yield draw_batch(
+                    data, self.label, seed, index, progress=progress, marginals=marginals, world=self.world
+                )
 
     def run(self) -> Network:
         """Trains to the end and returns the final network."""
