@@ -324,3 +324,48 @@ def test_the_first_query_of_the_docs_runs() -> None:
     names: dict[str, Any] = {}
     exec(code, names)
     assert names["r"].prob == pytest.approx([0.5875, 0.45])
+
+
+def test_sqlite_collations_are_kept() -> None:
+    """A copy of the rows would compare 'X' and 'x' by bytes; INTERSECT, which would, is refused."""
+    connection = sqlite3.connect(":memory:")
+    connection.execute("CREATE TABLE e (a TEXT COLLATE NOCASE, p)")
+    connection.execute("CREATE TABLE s (b TEXT)")
+    connection.execute("INSERT INTO e VALUES ('X', 0.5), ('y', 0.25)")
+    connection.execute("INSERT INTO s VALUES ('x'), ('Y'), ('X')")
+    found = sharpdnf.connect(connection)
+    found.uncertain("e", prob="p")
+    for sql in (
+        "SELECT b FROM s WHERE b IN (SELECT a FROM e)",
+        "SELECT b FROM s WHERE b || '' IN (SELECT a FROM e)",
+        "SELECT b FROM s JOIN e ON e.a = s.b",
+        "SELECT b FROM s JOIN e ON s.b = e.a",
+        "SELECT a FROM e WHERE a = 'x'",
+    ):
+        assert sorted(found.sql(sql).df().iloc[:, 0]) == sorted(r[0] for r in connection.execute(sql)), sql
+    with pytest.raises(UnsupportedSQL, match="collation"):
+        found.sql("SELECT a FROM e INTERSECT SELECT b FROM s")
+    connection.execute("CREATE TABLE w (a TEXT PRIMARY KEY COLLATE NOCASE, p) WITHOUT ROWID")
+    with pytest.raises(UnsupportedSQL, match="collation"):
+        found.uncertain("w", prob="p")
+
+
+def test_one_sqlite_file_under_two_names(tmp_path: Path) -> None:
+    path = tmp_path / "twice.sqlite"
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE e (a, p)")
+    connection.execute("INSERT INTO e VALUES (1, 0.5)")
+    connection.commit()
+    connection.execute("ATTACH ? AS two", (str(path),))
+    found = sharpdnf.connect(connection)
+    found.uncertain("main.e", prob="p")
+    assert found.sql("SELECT a FROM two.e").prob.tolist() == [0.5]
+    with pytest.raises(UnsupportedSQL):
+        found.sql("SELECT a FROM e")
+
+
+def test_functions_that_the_parser_would_exchange() -> None:
+    found = sharpdnf.connect(sqlite3.connect(":memory:"))
+    for sql in ("SELECT CAST('2020-01-31' AS DATE)", "SELECT mod(7, 3)"):
+        with pytest.raises(UnsupportedSQL, match="parser"):
+            found.sql(sql)

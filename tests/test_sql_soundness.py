@@ -10,6 +10,7 @@ from sql_shapes import REFUSED, SHAPES, Shape
 from sql_worlds import create, declared, differences, exact_answers, expected_answers, random_world
 
 from sharpdnf.errors import SQLError
+from sharpdnf.sql import connect
 
 # DuckDB plans each of the thousands of tiny queries for milliseconds, so its worlds are fewer.
 WORLDS = [("duckdb", 0, 3), ("sqlite", 1, 4), ("sqlite", 2, 4), ("postgres", 0, 3), ("postgres", 3, 3)]
@@ -70,3 +71,31 @@ def test_unsound_shapes_are_refused(kind: tuple[str, str | None]) -> None:
             passed.append(shape.sql)
     database.close()
     assert not passed, "\n".join(passed)
+
+
+def test_postgres_relations_that_share_rows(address: str) -> None:
+    """Partitions, materialised views, functions and a table made anew are the ways rows get other names."""
+    database = Database("postgres", address)
+    for sql in (
+        "CREATE TABLE m (k int, p float8) PARTITION BY RANGE (k)",
+        "CREATE TABLE m1 PARTITION OF m FOR VALUES FROM (0) TO (10)",
+        "INSERT INTO m VALUES (1, 0.5)",
+        "CREATE MATERIALIZED VIEW copied AS SELECT k FROM m",
+        "CREATE FUNCTION hidden() RETURNS bigint LANGUAGE sql AS 'SELECT count(*) FROM world.m'",
+        'CREATE TABLE "M" (k int)',
+        'INSERT INTO "M" VALUES (7)',
+    ):
+        database.run(sql)
+    db = connect(database.connection)
+    db.uncertain("m", prob="p")
+    for sql in ("SELECT k FROM m1", "SELECT k FROM copied", "SELECT hidden()", "SELECT m FROM m"):
+        with pytest.raises(SQLError):
+            db.sql(sql)
+    with pytest.raises(SQLError):
+        db.uncertain("m1", prob="p")
+    assert db.sql('SELECT k FROM "M"').prob.tolist() == [1.0]
+    assert db.sql("SELECT k FROM M").prob.tolist() == [0.5]
+    database.run("DROP TABLE m CASCADE")
+    database.run("CREATE TABLE m AS SELECT 2 AS k, 0.25::float8 AS p")
+    assert db.sql("SELECT k FROM m").prob.tolist() == [0.25]
+    database.close()

@@ -23,6 +23,8 @@ class Relation:
     """The SELECT of a view, in the database's dialect."""
     labels: tuple[str, ...] | None = None
     """The column names a view was created with, where its definition does not carry them."""
+    version: str = ""
+    """Changes when a relation of that name is made anew, where the database tells."""
     stored: bool = False
     """A materialised view: its rows were copied, so expanding its definition may not give them."""
 
@@ -74,6 +76,9 @@ class Catalog(Protocol):
 
     def user_functions(self, names: frozenset[str]) -> frozenset[str]:
         """Which of the names are macros or user-defined functions now: they can read tables nobody named."""
+
+    def collates(self) -> bool:
+        """Whether columns may have collations that a comparison of computed values would lose (SQLite)."""
 
     def related(self, relation: Relation) -> tuple[Relation, ...]:
         """Other relations that hold some of the same rows (partitions, inheritance)."""

@@ -47,7 +47,7 @@ class Core(ABC):
 
     def hoist(self, query: Query) -> Rewritten:
         """Makes a rewritten query a common table expression of the result."""
-        name = self.fresh("q")
+        name = self.fresh("sharpdnf_q")
         self.ctes.append(exp.CTE(this=query.body, alias=exp.TableAlias(this=quoted(name))))
         lineage = tuple(f"_l{i}" for i in range(query.lineage))
         return Rewritten(name, query.columns, lineage, tuple(f"_i{i}" for i in range(query.identity)))
@@ -68,7 +68,7 @@ class Core(ABC):
         labels = self.describe(body)
         if labels is None:
             raise UnknownColumn(f"the database cannot read {body.sql(self.dialect)[:120]!r} on its own")
-        name = self.fresh("q")
+        name = self.fresh("sharpdnf_q")
         columns = tuple(Output(label, self.fold(quoted(label)), f"_c{i}") for i, label in enumerate(labels))
         aliases = exp.TableAlias(this=quoted(name), columns=[quoted(column.name) for column in columns])
         self.ctes.append(exp.CTE(this=body, alias=aliases))
@@ -100,7 +100,7 @@ class Core(ABC):
         return body
 
     def describe(self, body: exp.Expression) -> tuple[str, ...] | None:
-        name = self.fresh("d")
+        name = self.fresh("sharpdnf_d")
         star = exp.select(exp.Star()).from_(quoted(name))
         cte = exp.CTE(this=body.copy(), alias=exp.TableAlias(this=quoted(name)))
         star.set("with_", exp.With(expressions=[*(c.copy() for c in self.ctes), cte]))

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from sharpdnf.sql.lineage import Formulas, Rows, build
 from sharpdnf.sql.plan import Plan, make_plan
 from sharpdnf.sql.tables import Environment, Tables
 from sharpdnf.sql.topk import decide
-from sharpdnf.sql.uncertain import Declared, declare, describe_row, fetch_rows, is_stale
+from sharpdnf.sql.uncertain import Declared, current, declare, describe_row, fetch_rows, is_stale
 
 IntArray = npt.NDArray[np.int64]
 FILES = (".parquet", ".csv", ".tsv", ".json", ".gz")
@@ -171,8 +172,11 @@ class ProbDB:
         """Reads the uncertain tables again, after their data changed."""
         base = 0
         for number, (key, old) in enumerate(list(self._declared.items())):
-            relation, prob = old.uncertain.relation, old.uncertain.prob
-            found = declare(self.backend, relation, prob, old.block_columns, base, f"_sharpdnf_rows{number}")
+            relation = current(self.backend, old.uncertain.relation)
+            found = replace(old, base=base)  # of a table that is gone: nothing can read it
+            if relation is not None:
+                temporary = f"_sharpdnf_rows{number}"
+                found = declare(self.backend, relation, old.uncertain.prob, old.block_columns, base, temporary)
             self._declared[key] = found
             base += len(found.prob)
         self._rows = None

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from sharpdnf.errors import SQLError
-from sharpdnf.sql.allowed import check_functions, refuse
+from sharpdnf.sql.allowed import check_faithful, check_functions, refuse
 from sharpdnf.sql.backends import Shape
 from sharpdnf.sql.catalog import Catalog, Uncertain
 from sharpdnf.sql.core import Query
 from sharpdnf.sql.rewrite import Rewriter
 from sharpdnf.sql.tables import Environment, Tables, parse_select
 
+RESERVED = "_sharpdnf_"
 COMPARISONS: dict[type[exp.Expression], str] = {exp.GT: ">", exp.GTE: ">=", exp.LT: "<", exp.LTE: "<="}
 MIRRORED = {">": "<", ">=": "<=", "<": ">", "<=": ">="}
 
@@ -61,7 +62,10 @@ class Plan:
 def make_plan(sql: str, catalog: Catalog, uncertain: Mapping[tuple[str, ...], Uncertain]) -> Plan:
     """Parses, checks and rewrites one query."""
     tree = parse_select(sql, catalog.dialect, "the query")
+    if RESERVED in sql.lower():
+        refuse(f"a name with {RESERVED!r}", "it is reserved for the rewritten query")
     check_functions(sql, catalog)
+    check_faithful(sql, tree, catalog.dialect)
     tables = Tables(catalog, uncertain)
     cuts: tuple[Cut, ...] = ()
     order: Keys = ()

@@ -46,6 +46,8 @@ class SetOperations(Core):
         """Both sides through one UNION ALL, which gives them the types a set operation gives, then joined."""
         if node.args.get("distinct") is False and self.expected:
             refuse("INTERSECT ALL in an expected value", "count DISTINCT rows instead")
+        if self.catalog.collates():
+            refuse("INTERSECT in a database with collations of its own", "it would compare by another collation")
         left, right = (self.query(side, env, outer) for side in (node.this, node.expression))
         self.check_width(node, left, right)
         shown, total = len(left.columns), left.lineage + right.lineage

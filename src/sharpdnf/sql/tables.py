@@ -10,7 +10,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from sharpdnf.errors import SQLError, UnsupportedSQL
-from sharpdnf.sql.allowed import TABLE_FUNCTIONS, check_functions, refuse
+from sharpdnf.sql.allowed import TABLE_FUNCTIONS, check_faithful, check_functions, refuse
 from sharpdnf.sql.catalog import Catalog, Relation, Uncertain
 from sharpdnf.sql.scope import Output
 
@@ -81,6 +81,7 @@ class Tables:
             self._open_views.append(relation.key)
             try:
                 check_functions(relation.definition, self.catalog)
+                check_faithful(relation.definition, body, self.catalog.dialect)
                 touches = self.touches(body, Environment(home=relation.path[:-1]))
             finally:
                 self._open_views.pop()

@@ -80,14 +80,30 @@ def measure(backend: Backend, item: exp.Expression, p: str) -> tuple[int, float]
     return int(rows), float(sums or 0.0)
 
 
+def current(backend: Backend, relation: Relation) -> Relation | None:
+    """The relation of that name as it is now; None if it is gone."""
+    parts = tuple(backend.fold(exp.to_identifier(part, quoted=True)) for part in relation.path)
+    return backend.resolve(parts, None)
+
+
 def is_stale(backend: Backend, declared: Declared) -> bool:
     """Whether the numbered rows are gone (a rollback takes them along) or the data visibly changed since."""
+    now = (
+        current(backend, declared.uncertain.relation) if backend.dialect == "postgres" else declared.uncertain.relation
+    )
+    if now is None:
+        return False  # nothing can read it; if it comes back, it is read again
+    if now.version != declared.uncertain.relation.version:
+        return True
     item = exp.alias_(declared.uncertain.source.copy(), "_s", table=True, quoted=True)
     if backend.describe(exp.select(exp.Star()).from_(item.copy()).sql(backend.dialect)) is None:
         return True
     if backend.dialect == "postgres":  # counting means reading the whole table there
         return False
-    pairs = [(measure(backend, declared.uncertain.relation.table(), declared.uncertain.prob), declared.seen)]
+    try:
+        pairs = [(measure(backend, declared.uncertain.relation.table(), declared.uncertain.prob), declared.seen)]
+    except SQLError:
+        return current(backend, declared.uncertain.relation) is not None
     if backend.dialect == "sqlite":
         own = (len(declared.prob), float(declared.prob.sum()))
         pairs.append((measure(backend, item, declared.uncertain.prob), own))

@@ -110,6 +110,9 @@ class DuckDB:
         definition, labels = parse_view(sql, "duckdb") if sql else (None, None)
         return Relation(path, path, columns, definition, labels)
 
+    def collates(self) -> bool:
+        return False
+
     def related(self, relation: Relation) -> tuple[Relation, ...]:
         return ()
 

@@ -59,7 +59,7 @@ class SQLite:
         if len(parts) > 2:
             raise SQLError(f"SQLite names have at most a schema and a table, not {'.'.join(parts)!r}")
         found = []
-        for _, schema, _ in self.rows("PRAGMA database_list"):
+        for _, schema, file in self.rows("PRAGMA database_list"):
             if len(parts) == 2 and schema.lower() != parts[0]:
                 continue
             listing = exp.Table(this=quoted("sqlite_temp_schema" if schema == "temp" else "sqlite_schema"),
@@ -69,19 +69,19 @@ class SQLite:
                 f"SELECT name, type, sql FROM {listing.sql('sqlite')} WHERE type IN ('table', 'view') AND "
                 f"lower(name) = {name}"
             )
-            found += [(schema, *row) for row in kinds]
+            found += [(schema, *row, file or schema) for row in kinds]
         if len(found) > 1:
             refuse(f"the name {'.'.join(parts)!r}", f"it could mean {len(found)} relations: say which schema")
         if not found:
             return None
-        schema, name, kind, sql = found[0]
-        path = (schema, name)
+        schema, name, kind, sql, file = found[0]
+        path, key = (schema, name), (file, name.lower())  # one file may be attached under two names
         columns = tuple(row[1] for row in self.rows(f"PRAGMA {quoted(schema).sql('sqlite')}.table_info"
                                                     f"({quoted(name).sql('sqlite')})"))  # fmt: skip
         if kind == "table" and str(sql).upper().startswith("CREATE VIRTUAL"):
-            return Relation(path, path, columns)
+            return Relation(key, path, columns)
         definition, labels = parse_view(sql, "sqlite") if kind == "view" else (None, None)
-        return Relation(path, path, columns, definition, labels)
+        return Relation(key, path, columns, definition, labels)
 
     def related(self, relation: Relation) -> tuple[Relation, ...]:
         return ()

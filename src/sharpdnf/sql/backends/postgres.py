@@ -70,10 +70,13 @@ class PostgreSQL:
             "attisdropped ORDER BY attnum"
         )
         names = tuple(row[0] for row in columns)
-        return Relation((oid,), path, names, definition, stored=kind == "m")
+        return Relation(path, path, names, definition, version=oid, stored=kind == "m")
+
+    def collates(self) -> bool:
+        return False
 
     def related(self, relation: Relation) -> tuple[Relation, ...]:
-        oid = int(relation.key[0])
+        oid = int(relation.version)
         found = self.rows(
             "WITH RECURSIVE up AS (SELECT inhparent AS oid FROM pg_catalog.pg_inherits WHERE inhrelid = "
             f"{oid} UNION SELECT i.inhparent FROM pg_catalog.pg_inherits i JOIN up ON i.inhrelid = up.oid), "
