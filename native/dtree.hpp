@@ -76,8 +76,6 @@ class DTree {
     }
 
     DTreeResult run() {
-        const auto start = std::chrono::steady_clock::now();
-        start_ = start;
         while (!nodes_[root_].closed && !stopped_ && !converged()) dive();
         const Node &root = nodes_[root_];
         DTreeResult out;
@@ -214,11 +212,16 @@ class DTree {
         if (bench_.work >= options_.work_budget) stopped_ = "work budget";
         if (stored_ + nodes_.capacity() * sizeof(Node) + memo_.size() * sizeof(Key) > options_.memory)
             stopped_ = "memory limit";
-        if (bench_.work < next_poll_) return;
+        expired();
+    }
+
+    // Looks at the clock and at the caller's poll, every so many literals.
+    bool expired() {
+        if (bench_.work < next_poll_) return stopped_ != nullptr;
         next_poll_ = bench_.work + (1 << 16);
         const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start_;
-        if (spent.count() >= options_.deadline_seconds) stopped_ = "time limit";
-        if (options_.poll && !options_.poll()) stopped_ = "time limit";
+        if (spent.count() >= options_.deadline_seconds || (options_.poll && !options_.poll())) stopped_ = "time limit";
+        return stopped_ != nullptr;
     }
 
     // --- expansion: one rule each ---------------------------------------------------------------------------
@@ -226,22 +229,40 @@ class DTree {
     void expand(int32_t id) {
         Clauses g;
         std::swap(g, store_[nodes_[id].a]);
-        free_.push_back(nodes_[id].a);
+        if (!apply_rule(id, g)) {  // stopped half-way through a large formula: it stays open
+            std::swap(g, store_[nodes_[id].a]);
+            return;
+        }
         stored_ -= g.bytes();
+    }
+
+    // False if the clock ran out between two passes.
+    bool apply_rule(int32_t id, const Clauses &g) {
+        const int32_t place = nodes_[id].a;
         bench_.survey(g);
         if (bench_.factor(g, common_, scratch_)) {
             const int32_t term = add_term(common_.data(), common_.data() + common_.size());
-            return become(id, Circuit::kAnd, -1, term, open(scratch_));
+            become(id, Circuit::kAnd, -1, term, open(scratch_));
+        } else if (bench_.components(g, parts_)) {
+            join(id, Circuit::kOr);
+        } else {
+            if (expired()) return false;
+            bench_.index(g);
+            if (bench_.product(g, parts_)) {
+                join(id, Circuit::kAnd);
+            } else {
+                const int32_t v = bench_.branching_variable();
+                Clauses low;
+                bench_.cofactor(g, 2 * v, scratch_);
+                if (expired()) return false;
+                bench_.cofactor(g, 2 * v + 1, low);
+                if (expired()) return false;
+                const int32_t a = open(scratch_);
+                become(id, Circuit::kShannon, v, a, open(low));
+            }
         }
-        if (bench_.components(g, parts_)) return join(id, Circuit::kOr);
-        bench_.index(g);
-        if (bench_.product(g, parts_)) return join(id, Circuit::kAnd);
-        const int32_t v = bench_.branching_variable();
-        Clauses low;
-        bench_.cofactor(g, 2 * v, scratch_);
-        bench_.cofactor(g, 2 * v + 1, low);
-        const int32_t a = open(scratch_);
-        become(id, Circuit::kShannon, v, a, open(low));
+        free_.push_back(place);
+        return true;
     }
 
     // A balanced binary tree over the parts, so that one part's change is felt in logarithmic time.
@@ -288,7 +309,9 @@ class DTree {
     // The node of a subformula: a constant, a term, a solved table, one met before, or a new open leaf.
     int32_t open(const Clauses &g) {
         if (g.count() == 0) return 0;
-        if (g.count() == 1) return g.width(0) == 0 ? 1 : add_term(g.begin(0), g.end(0));
+        for (int32_t c = 0; c < g.count(); ++c)
+            if (g.width(c) == 0) return 1;
+        if (g.count() == 1) return add_term(g.begin(0), g.end(0));
         bench_.survey(g);
         int32_t solved = -1;
         const std::size_t few = !options_.tables ? 0 : options_.compile ? 14 : 20;
@@ -394,11 +417,6 @@ class DTree {
 
     // --- the memo -------------------------------------------------------------------------------------------
 
-    static uint64_t mix(uint64_t x) {  // splitmix64
-        x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
-        x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
-        return x ^ (x >> 31);
-    }
     // Sums make the hash blind to the order of literals and clauses.
     Key hash(const Clauses &g) const {
         Key key;
@@ -451,7 +469,7 @@ class DTree {
     int64_t expansions_ = 0, next_poll_ = 0;
     int32_t root_ = 0;
     const char *stopped_ = nullptr;
-    std::chrono::steady_clock::time_point start_;
+    std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
 inline DTreeResult dtree(const Formula &f, const DTreeOptions &options) { return DTree(f, options).run(); }

@@ -22,6 +22,12 @@ struct Clauses {
     std::size_t bytes() const { return 4 * (ends.capacity() + lits.capacity()); }
 };
 
+inline uint64_t mix(uint64_t x) {  // splitmix64
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
+    return x ^ (x >> 31);
+}
+
 // Scratch memory for formulas over n variables; every rule costs about one pass over the literals it is given.
 class Workbench {
   public:
@@ -135,13 +141,15 @@ class Workbench {
         gone_.assign(g.ends.size(), 0);
         for (int32_t i = 0; i < count[lit ^ 1]; ++i) gone_[occurs_[first_[lit ^ 1] + i]] = 1;
         bool units = false;
-        int64_t budget = 4 * static_cast<int64_t>(g.lits.size()) + 256;
+        const int64_t allowed = 128 * static_cast<int64_t>(g.lits.size()) + 256;  // generous: path formulas live on it
+        int64_t budget = allowed;
         for (int32_t i = 0; i < count[lit]; ++i) {
             const int32_t c = occurs_[first_[lit] + i];
             if (g.width(c) == 1) return out.make_true();
             units |= g.width(c) == 2;
             if (budget > 0) absorb(g, c, lit, budget);
         }
+        work += (allowed - budget) / 4;
         for (int32_t i = 0; i < count[lit]; ++i) gone_[occurs_[first_[lit] + i]] = 2;
         for (int32_t c = 0; c < g.count(); ++c) {
             if (gone_[c] == 1) continue;
@@ -224,7 +232,7 @@ class Workbench {
             for (const int32_t s : queue_) part_[s] = num_parts;
             ++num_parts;
         }
-        return num_parts > 1 && check_product(g, num_parts, parts);
+        return num_parts > 1 && plausible_product(g, num_parts) && check_product(g, num_parts, parts);
     }
 
   private:
@@ -238,6 +246,26 @@ class Workbench {
         }
         for (int32_t c = 0; c < g.count(); ++c) width = std::max<int64_t>(width, g.width(c));
         return (first + second) * width >= static_cast<int64_t>(vars.size());
+    }
+
+    // Counts distinct projections by hash: each factor has at least two clauses, and the numbers multiply to m.
+    bool plausible_product(const Clauses &g, int32_t num_parts) {
+        const int32_t m = g.count();
+        if (num_parts > 30 || (int64_t{1} << num_parts) > m) return false;
+        int64_t combinations = 1;
+        for (int32_t part = 0; part < num_parts; ++part) {
+            hash_.assign(m, 0);
+            for (int32_t c = 0; c < m; ++c) {
+                for (const int32_t *l = g.begin(c); l != g.end(c); ++l)
+                    if (part_[slot_[*l >> 1]] == part) hash_[c] += mix(static_cast<uint64_t>(*l) + 1);
+                if (hash_[c] == 0) return false;  // a clause that leaves the factor out
+            }
+            std::sort(hash_.begin(), hash_.end());
+            combinations *= std::unique(hash_.begin(), hash_.end()) - hash_.begin();
+            work += static_cast<int64_t>(g.lits.size()) + m;
+            if (combinations > m || m % combinations != 0) return false;
+        }
+        return combinations == m;
     }
 
     bool check_product(const Clauses &g, int32_t num_parts, std::vector<Clauses> &parts) {
@@ -320,7 +348,7 @@ class Workbench {
     int32_t epoch_ = 0, unit_epoch_ = 0;
     std::vector<int32_t> stamp_, slot_, unit_, first_, occurs_, parent_, part_, unseen_, near_, queue_, order_, id_;
     std::vector<int64_t> rank_;
-    std::vector<uint64_t> signature_;
+    std::vector<uint64_t> signature_, hash_;
     std::vector<uint8_t> gone_;
     Clauses swap_;
 };

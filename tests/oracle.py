@@ -25,9 +25,10 @@ def truth_table(dnf: DNF) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]
         raise ValueError(f"{len(used)} variables are too many to enumerate")
     axis = {int(v): len(used) - 1 - j for j, v in enumerate(used)}
     table = np.zeros((2,) * len(used), dtype=bool)
-    for a, b in zip(dnf.indptr[:-1], dnf.indptr[1:], strict=True):
+    rows = zip(dnf.indptr[:-1], dnf.indptr[1:], strict=True)
+    for clause in {tuple(dnf.literals[a:b].tolist()) for a, b in rows}:
         cube: list[slice | int] = [slice(None)] * len(used)
-        for literal in dnf.literals[a:b].tolist():
+        for literal in clause:
             cube[axis[literal >> 1]] = 1 - (literal & 1)
         table[tuple(cube)] = True
     return table.ravel(), used
