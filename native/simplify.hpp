@@ -196,6 +196,7 @@ class Simplifier {
                 if (bench.count[*lit] < bench.count[rare]) rare = *lit;
             }
             signature[c] = bits;
+            if (g_.width(c) == wide) continue;  // the widest absorb nothing
             next[c] = head[rare];
             head[rare] = c;
         }
@@ -203,6 +204,7 @@ class Simplifier {
         const int64_t before = out_.absorbed;
         int64_t budget = 8 * static_cast<int64_t>(g_.lits.size()) + 1024;
         for (int32_t c = 0; c < m && budget > 0; ++c) {
+            if (g_.width(c) == narrow) continue;
             for (const int32_t *lit = g_.begin(c); lit != g_.end(c) && !drop[c]; ++lit)
                 for (int32_t d = head[*lit]; d >= 0 && !drop[c]; d = next[d]) {
                     --budget;
