@@ -214,9 +214,9 @@ def draw(rows: list[Row], path: Path) -> None:
             ("pass", "0.4"),
         ):
             mine = [r for r in rows if r.engine == engine and r.family == family]
-            name = engine if line == "-" else None
+            shown = engine if line == "-" else None
             growth.plot(
-                [r.m * r.w for r in mine], [r.seconds for r in mine], color=colour, ls=line, marker=".", label=name
+                [r.m * r.w for r in mine], [r.seconds for r in mine], color=colour, ls=line, marker=".", label=shown
             )
     growth.set(xscale="log", yscale="log", xlabel="literals", title="growth: random (solid), neighbours (dotted)")
     growth.grid(alpha=0.3)
