@@ -214,13 +214,16 @@ def draw(rows: list[Row], path: Path) -> None:
             ("pass", "0.4"),
         ):
             mine = [r for r in rows if r.engine == engine and r.family == family]
+            if not mine:
+                continue
             shown = engine if line == "-" else None
             growth.plot(
                 [r.m * r.w for r in mine], [r.seconds for r in mine], color=colour, ls=line, marker=".", label=shown
             )
-    growth.set(xscale="log", yscale="log", xlabel="literals", title="growth: random (solid), neighbours (dotted)")
-    growth.grid(alpha=0.3)
-    growth.legend(fontsize=8)
+    if growth.lines:
+        growth.set(xscale="log", yscale="log", xlabel="literals", title="seconds: random (solid), neighbours (dotted)")
+        growth.grid(alpha=0.3)
+        growth.legend(fontsize=8)
     figure.tight_layout()
     figure.savefig(path, dpi=110)
     plt.close(figure)
