@@ -301,7 +301,8 @@ def test_broken_pipe_is_quiet() -> None:
 
 def test_interrupt_keeps_what_was_done(hard: str) -> None:
     # A shell's background jobs ignore Ctrl-C, and their children inherit that: a user's terminal does not.
-    code = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); from sharpdnf.cli import main; main()"
+    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    code += "\nfrom sharpdnf.cli import main\nmain()"
     command = [sys.executable, "-c", code, "count", "--json", "--guarantee", "exact", TWO, hard]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
