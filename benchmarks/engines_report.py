@@ -197,7 +197,7 @@ def draw(rows: list[Row], path: Path) -> None:
     for name, dash in (("KLM", "--"), ("GNN", "-.")):
         label = "paper's KLM, Haswell" if name == "KLM" else "paper's GNN, P100"
         times.plot(widths, [PAPER_RUNTIMES[w][name][3] for w in widths], color="0.5", ls=dash, label=label)
-    for axis, title in ((times, "processor seconds, n = 15,000"), (errors, "relative error, n = 15,000")):
+    for axis, title in ((times, "processor seconds, n = 15,000"), (errors, "relative error (>= 1e-6), n = 15,000")):
         axis.set(xscale="log", yscale="log", xlabel="clause width", title=title)
         axis.set_xticks(widths, [str(w) for w in widths])
         axis.minorticks_off()
