@@ -4,6 +4,7 @@
 #include <nanobind/ndarray.h>
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <stdexcept>
 #include <utility>
@@ -27,6 +28,23 @@ template <class T> Out<T> to_numpy(std::vector<T> &&values) {
 inline bool signal_pending() {
     nb::gil_scoped_acquire gil;
     return PyErr_CheckSignals() != 0;
+}
+
+// Runs a kernel without the GIL for at most that many seconds: false if it threw Stopped at the deadline. Ctrl-C is
+// raised here, whether the kernel threw or came back with what it had.
+template <class Kernel> bool interruptible(Kernel kernel, double seconds = std::numeric_limits<double>::infinity()) {
+    bool done = true;
+    {
+        nb::gil_scoped_release release;
+        Poll poll(seconds, signal_pending);
+        try {
+            kernel(poll);
+        } catch (const Stopped &) {
+            done = false;
+        }
+    }
+    if (PyErr_Occurred()) throw nb::python_error();
+    return done;
 }
 
 // A DNF's arrays as the kernels see them. DNF objects are valid by construction, so only the cheap facts are

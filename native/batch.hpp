@@ -1,6 +1,8 @@
 // Thousands of formulas over one variable space, counted in parallel: what `auto` does, without leaving native code.
 #pragma once
+#include <atomic>
 #include <cmath>
+#include <exception>
 #include <limits>
 #include <thread>
 
@@ -8,6 +10,8 @@
 #include "conditioned.hpp"
 #include "dtree.hpp"
 #include "formula.hpp"
+#include "gbas.hpp"
+#include "hierarchy.hpp"
 #include "poll.hpp"
 #include "sample.hpp"
 #include "simplify.hpp"
@@ -48,15 +52,17 @@ inline double gamma_draw(double shape, Random &random) {
 
 class BatchCounter {
   public:
-    static constexpr double kNever = -std::numeric_limits<double>::infinity();
+    static constexpr double kEver = std::numeric_limits<double>::infinity(), kNever = -kEver;
 
     BatchCounter(const BatchAsk &ask, int64_t successes) : ask_(ask), successes_(successes) {}
 
-    BatchAnswer run(const Formula &f, uint64_t index, Poll &poll) const {
+    BatchAnswer run(const Formula &f, uint64_t index, Poll &poll, Hierarchy &hierarchy) const {
         if (f.num_clauses == 0) return exactly(kNever, Method::trivial);
         for (int64_t c = 0; c < f.num_clauses; ++c)
             if (f.indptr[c] == f.indptr[c + 1]) return exactly(0.0, Method::trivial);
-        const SimplifyResult simple = simplify(f, {});
+        double log_prob;
+        if (hierarchy.solve(f, log_prob)) return exactly(log_prob, Method::simplify);
+        const SimplifyResult simple = simplify(f, {}, poll);
         const auto combine = [&](double log_mu) {
             const double hit = simple.log_hit, rest = simple.log_miss + std::min(log_mu, 0.0);
             const double top = std::max(hit, rest);
@@ -104,10 +110,11 @@ class BatchCounter {
 
     BatchAnswer solve(const Formula &f, uint64_t index, Poll &poll) const {
         const bool pairs_pay = (f.num_clauses <= 300 || successes_ >= 1500) && !poll.look();
-        const Interval sure = certified_bounds(f, pairs_pay ? 16 * f.size() + 100000 : 0);
+        Poll never(kEver, nullptr);
+        const Interval sure = certified_bounds(f, pairs_pay ? 16 * f.size() + 100000 : 0, never, poll);
         BatchAnswer best = interval(sure.log_lower, sure.log_upper, Method::bounds);
         if (ask_.promise == Promise::none) {
-            best.log_prob = std::min(std::max(conditioned(f, 8), sure.log_lower), sure.log_upper);
+            best.log_prob = std::min(std::max(conditioned(f, 8, never), sure.log_lower), sure.log_upper);
             best.promise = Promise::none, best.method = Method::conditioned, best.met = true;
             return best;
         }
@@ -115,7 +122,7 @@ class BatchCounter {
         if (ask_.promise == Promise::exact || f.size() <= 20000) {
             DTreeOptions options;
             options.memory = ask_.memory;
-            options.poll = [&poll] { return !poll.look(); };
+            options.poll = &poll;
             if (ask_.promise != Promise::exact) options.work_budget = 4 * f.size() + 20000;
             (ask_.promise == Promise::relative ? options.relative_epsilon : options.additive_epsilon) =
                 ask_.promise == Promise::exact ? 0.0 : ask_.epsilon;
@@ -127,11 +134,19 @@ class BatchCounter {
         return sampled(f, index, poll, best);
     }
 
+    // What is left when there is no time to plan: the bounds.
     BatchAnswer sampled(const Formula &f, uint64_t index, Poll &poll, const BatchAnswer &sure) const {
+        try {
+            return drawn(f, index, poll, sure);
+        } catch (const Stopped &) {
+            return sure;
+        }
+    }
+    BatchAnswer drawn(const Formula &f, uint64_t index, Poll &poll, const BatchAnswer &sure) const {
         const bool relative = ask_.promise == Promise::relative;
         uint64_t mixed = ask_.seed ^ (index * 0x9e6c63d0876a9a35ULL);
         const uint64_t seed = splitmix64(mixed);
-        const SamplePlan plan = make_plan(f, relative ? Estimator::automatic : Estimator::direct);
+        const SamplePlan plan = make_plan(f, relative ? Estimator::automatic : Estimator::direct, poll);
         constexpr int64_t unlimited = int64_t{1} << 62;
         const double hoeffding = std::ceil(std::log(2.0 / ask_.delta) / (2.0 * ask_.epsilon * ask_.epsilon));
         const int64_t fixed_draws = hoeffding < static_cast<double>(unlimited) ? static_cast<int64_t>(hoeffding) : unlimited;
@@ -169,20 +184,28 @@ class BatchCounter {
 inline std::vector<BatchAnswer> count_batch(const Formula &all, const int64_t *formula_indptr, int64_t num_formulas,
                                             const BatchAsk &ask, int threads, Poll &poll) {
     std::vector<BatchAnswer> answers(num_formulas);
-    const BatchCounter counter(ask, ask.promise == Promise::relative ? gbas_successes(ask.epsilon, ask.delta) : 0);
+    const BatchCounter counter(ask, ask.promise == Promise::relative ? gbas::successes(ask.epsilon, ask.delta) : 0);
+    constexpr int64_t kTaken = 8;  // formulas a thread takes at a time
     std::atomic<int64_t> next{0};
     std::atomic<bool> failed{false};
     std::exception_ptr error;
     const auto work = [&](Poll &own) {
         std::vector<int64_t> indptr;
         try {
-            for (int64_t i; (i = next.fetch_add(1)) < num_formulas && !failed.load(std::memory_order_relaxed);) {
+            Hierarchy hierarchy(all.num_vars);
+            const auto one = [&](int64_t i) {
                 const int64_t first = formula_indptr[i], last = formula_indptr[i + 1], start = all.indptr[first];
                 indptr.resize(last - first + 1);
                 for (int64_t c = first; c <= last; ++c) indptr[c - first] = all.indptr[c] - start;
                 answers[i] = counter.run({indptr.data(), all.literals + start, all.prob, last - first, all.num_vars},
-                                         static_cast<uint64_t>(i), own);
-            }
+                                         static_cast<uint64_t>(i), own, hierarchy);
+            };
+            for (int64_t i; (i = next.fetch_add(kTaken)) < num_formulas;)
+                for (const int64_t end = std::min(num_formulas, i + kTaken); i < end; ++i) {
+                    own.look();
+                    if (own.abandoned() || failed.load(std::memory_order_relaxed)) return;
+                    one(i);
+                }
         } catch (...) {
             if (!failed.exchange(true)) error = std::current_exception();
         }

@@ -8,20 +8,11 @@
 #include "circuit.hpp"
 #include "dtree.hpp"
 
-// Called from kernels that run without the GIL: Ctrl-C becomes an exception that unwinds them.
-static bool check_signals() {
-    nb::gil_scoped_acquire acquire;
-    if (PyErr_CheckSignals() != 0) throw nb::python_error();
-    return true;
-}
-
-static DTreeOptions options_of(const Formula &f, int64_t node_budget, double seconds, int64_t memory) {
+static DTreeOptions options_of(const Formula &f, int64_t node_budget, int64_t memory) {
     if (f.size() > std::numeric_limits<int32_t>::max()) throw std::invalid_argument("more than 2^31 literals");
     DTreeOptions options;
     options.node_budget = node_budget;
-    options.deadline_seconds = seconds;
     options.memory = static_cast<std::size_t>(std::max<int64_t>(memory, 0));
-    options.poll = check_signals;
     return options;
 }
 
@@ -36,16 +27,16 @@ void bind_dtree(nb::module_ &m) {
         [](In<int64_t> indptr, In<int32_t> literals, In<double> prob, int64_t node_budget, double seconds,
            int64_t memory, double relative_epsilon, double additive_epsilon, int64_t work_budget, bool tables) {
             const Formula f = view(indptr, literals, prob);
-            DTreeOptions options = options_of(f, node_budget, seconds, memory);
+            DTreeOptions options = options_of(f, node_budget, memory);
             options.work_budget = work_budget;
             options.relative_epsilon = relative_epsilon;
             options.additive_epsilon = additive_epsilon;
             options.tables = tables;
             DTreeResult out;
-            {
-                nb::gil_scoped_release release;
+            interruptible([&](Poll &poll) {
+                options.poll = &poll;
                 out = dtree(f, options);
-            }
+            }, seconds);
             return nb::make_tuple(out.log_lower, out.log_upper, out.exact, out.nodes, out.stopped);
         },
         nb::arg("indptr"), nb::arg("literals"), nb::arg("prob"), nb::arg("node_budget"), nb::arg("seconds"),
@@ -57,16 +48,16 @@ void bind_dtree(nb::module_ &m) {
         [](In<int64_t> indptr, In<int32_t> literals, In<double> prob, int64_t node_budget, double seconds,
            int64_t memory, int64_t work_budget, bool tables) -> nb::object {
             const Formula f = view(indptr, literals, prob);
-            DTreeOptions options = options_of(f, node_budget, seconds, memory);
+            DTreeOptions options = options_of(f, node_budget, memory);
             options.compile = true;
             options.work_budget = work_budget;
             options.tables = tables;
             Circuit out;
-            {
-                nb::gil_scoped_release release;
+            interruptible([&](Poll &poll) {
+                options.poll = &poll;
                 DTree tree(f, options);
                 if (tree.run().exact) out = tree.circuit();
-            }
+            }, seconds);
             if (out.kind.empty()) return nb::none();
             return nb::make_tuple(to_numpy(std::move(out.kind)), to_numpy(std::move(out.a)), to_numpy(std::move(out.b)),
                                   to_numpy(std::move(out.var)), to_numpy(std::move(out.literals)));
@@ -81,22 +72,23 @@ void bind_dtree(nb::module_ &m) {
             const CircuitView circuit = circuit_view(kind, a, b, var, literals);
             const int64_t rows = num_vars == 0 ? 1 : static_cast<int64_t>(probs.shape(0)) / num_vars;
             std::vector<double> out(rows);
-            {
-                nb::gil_scoped_release release;
+            interruptible([&](Poll &poll) {
+                Pace pace(poll);
                 std::vector<Wide> value;
                 for (int64_t r = 0; r < rows; ++r) {
                     circuit_values(circuit, probs.data() + r * num_vars, value);
                     out[r] = std::min(value.back().log(), 0.0);
-                    if (r % 64 == 63) check_signals();
+                    pace.check(static_cast<int64_t>(value.size()));
                 }
-            }
+            });
             return to_numpy(std::move(out));
         },
         nb::arg("kind"), nb::arg("a"), nb::arg("b"), nb::arg("var"), nb::arg("literals"), nb::arg("probs"),
         nb::arg("num_vars"), "float64[k]: log P under each of k rows of probabilities, given flat");
     m.def(
         "circuit_slopes",
-        [](In<uint8_t> kind, In<int32_t> a, In<int32_t> b, In<int32_t> var, In<int32_t> literals, In<double> prob) {
+        [](In<uint8_t> kind, In<int32_t> a, In<int32_t> b, In<int32_t> var, In<int32_t> literals, In<double> prob,
+           bool of_log) {
             const CircuitView circuit = circuit_view(kind, a, b, var, literals);
             std::vector<double> slope(prob.shape(0), 0.0);
             double log_prob = 0.0;
@@ -104,12 +96,15 @@ void bind_dtree(nb::module_ &m) {
                 nb::gil_scoped_release release;
                 std::vector<Wide> value;
                 circuit_values(circuit, prob.data(), value);
-                log_prob = std::min(value.back().log(), 0.0);
-                if (!value.back().zero())
-                    circuit_slopes(circuit, prob.data(), value, static_cast<int64_t>(prob.shape(0)), slope.data());
+                const Wide root = value.back();
+                log_prob = std::min(root.log(), 0.0);
+                if (!of_log || !root.zero())
+                    circuit_slopes(circuit, prob.data(), value,
+                                   of_log ? Wide::of(1.0) * Wide{1.0 / root.m, -root.e} : Wide::of(1.0),
+                                   static_cast<int64_t>(prob.shape(0)), slope.data());
             }
             return std::make_tuple(log_prob, to_numpy(std::move(slope)));
         },
         nb::arg("kind"), nb::arg("a"), nb::arg("b"), nb::arg("var"), nb::arg("literals"), nb::arg("prob"),
-        "(log P, float64[n] d log P / d prob)");
+        nb::arg("of_log"), "(log P, float64[n] d P / d prob, or d log P / d prob, zeros if P is 0)");
 }

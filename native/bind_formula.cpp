@@ -29,41 +29,33 @@ static std::string check_formula(In<int64_t> indptr, In<int32_t> literals, In<do
     return "";
 }
 
+// One number a clause.
+template <void (*Pass)(const Formula &, double *, Pace &)>
+static Out<double> one_pass(In<int64_t> indptr, In<int32_t> literals, In<double> prob) {
+    const Formula f = view(indptr, literals, prob);
+    std::vector<double> out(f.num_clauses);
+    interruptible([&](Poll &poll) {
+        Pace pace(poll);
+        Pass(f, out.data(), pace);
+    });
+    return to_numpy(std::move(out));
+}
+
 void bind_formula(nb::module_ &m) {
     m.def("check_formula", &check_formula, nb::arg("indptr"), nb::arg("literals"), nb::arg("prob"));
-    m.def(
-        "clause_probs",
-        [](In<int64_t> indptr, In<int32_t> literals, In<double> prob) {
-            const Formula f = view(indptr, literals, prob);
-            std::vector<double> out(f.num_clauses);
-            {
-                nb::gil_scoped_release release;
-                clause_probs(f, out.data());
-            }
-            return to_numpy(std::move(out));
-        },
-        nb::arg("indptr"), nb::arg("literals"), nb::arg("prob"), "p(C) of every clause: the reference pass.");
-    m.def(
-        "clause_log_probs",
-        [](In<int64_t> indptr, In<int32_t> literals, In<double> prob) {
-            const Formula f = view(indptr, literals, prob);
-            std::vector<double> out(f.num_clauses);
-            {
-                nb::gil_scoped_release release;
-                clause_log_probs(f, out.data());
-            }
-            return to_numpy(std::move(out));
-        },
-        nb::arg("indptr"), nb::arg("literals"), nb::arg("prob"), "log p(C) of every clause, in one pass.");
+    m.def("clause_probs", &one_pass<clause_probs>, nb::arg("indptr"), nb::arg("literals"), nb::arg("prob"),
+          "p(C) of every clause: the reference pass.");
+    m.def("clause_log_probs", &one_pass<clause_log_probs>, nb::arg("indptr"), nb::arg("literals"), nb::arg("prob"),
+          "log p(C) of every clause, in one pass.");
     m.def(
         "normalise",
         [](In<int64_t> indptr, In<int32_t> literals) {
             const auto m = static_cast<int64_t>(indptr.shape(0)) - 1;
             Normalised out;
-            {
-                nb::gil_scoped_release release;
-                out = normalise(indptr.data(), literals.data(), m);
-            }
+            interruptible([&](Poll &poll) {
+                Pace pace(poll);
+                out = normalise(indptr.data(), literals.data(), m, pace);
+            });
             return std::make_tuple(to_numpy(std::move(out.indptr)), to_numpy(std::move(out.literals)),
                                    out.repeated_literals, out.impossible_clauses);
         },

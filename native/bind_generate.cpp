@@ -8,17 +8,6 @@
 
 namespace {
 
-// Looks for Ctrl-C every few milliseconds of work; called with the GIL released.
-struct Poll {
-    int64_t *work;
-    void operator()(int64_t units) const {
-        if ((*work += units) < (1 << 20)) return;
-        *work = 0;
-        nb::gil_scoped_acquire acquire;
-        if (PyErr_CheckSignals() != 0) throw nb::python_error();
-    }
-};
-
 std::vector<int64_t> copy_widths(const In<int64_t> &widths, int64_t num_vars) {
     std::vector<int64_t> out(widths.data(), widths.data() + widths.shape(0));
     for (const int64_t w : out)
@@ -35,22 +24,20 @@ std::tuple<Out<int32_t>, int64_t, bool> paper(In<int64_t> widths, int64_t num_va
         (privileged_slots > 0 && num_privileged == 0) || slots - privileged_slots < num_vars)
         throw std::invalid_argument("the slots do not suffice for the variables");
     generate::Placement out;
-    int64_t work = 0;
-    {
-        nb::gil_scoped_release release;
-        out = generate::paper(width, num_vars, num_privileged, privileged_slots, strict, seed, max_tries, Poll{&work});
-    }
+    interruptible([&](Poll &poll) {
+        Pace pace(poll);
+        out = generate::paper(width, num_vars, num_privileged, privileged_slots, strict, seed, max_tries, pace);
+    });
     return {to_numpy(std::move(out.variable)), out.tries, out.done};
 }
 
 Out<int32_t> uniform(In<int64_t> widths, int64_t num_vars, uint64_t seed) {
     const auto width = copy_widths(widths, num_vars);
     std::vector<int32_t> out;
-    int64_t work = 0;
-    {
-        nb::gil_scoped_release release;
-        out = generate::uniform(width, num_vars, seed, Poll{&work});
-    }
+    interruptible([&](Poll &poll) {
+        Pace pace(poll);
+        out = generate::uniform(width, num_vars, seed, pace);
+    });
     return to_numpy(std::move(out));
 }
 
@@ -63,12 +50,10 @@ std::tuple<Out<int64_t>, Out<int32_t>, bool> simple_paths(int64_t num_nodes, In<
     for (int64_t e = 0; valid && e < edges; ++e) valid = inside(from.data()[e]) && inside(to.data()[e]);
     if (!valid) throw std::invalid_argument("an edge or terminal is no node");
     generate::Paths out;
-    int64_t work = 0;
-    {
-        nb::gil_scoped_release release;
-        out = generate::PathFinder(num_nodes, from.data(), to.data(), edges, directed)
-                  .find(source, target, limit, Poll{&work});
-    }
+    interruptible([&](Poll &poll) {
+        Pace pace(poll);
+        out = generate::PathFinder(num_nodes, from.data(), to.data(), edges, directed).find(source, target, limit, pace);
+    });
     return {to_numpy(std::move(out.indptr)), to_numpy(std::move(out.edges)), out.complete};
 }
 

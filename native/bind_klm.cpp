@@ -12,12 +12,7 @@ void bind_klm(nb::module_ &m) {
             const Formula f = view(indptr, literals, prob);
             if (f.num_clauses < 1) throw std::invalid_argument("no clauses to sample");
             KlmResult result;
-            {
-                nb::gil_scoped_release release;
-                Poll poll(seconds, signal_pending);
-                result = klm(f, trials, seed, poll);
-            }
-            if (PyErr_Occurred()) throw nb::python_error();
+            interruptible([&](Poll &poll) { result = klm(f, trials, seed, poll); }, seconds);
             return std::make_tuple(result.trials, result.accepted, result.log_sum, result.complete);
         },
         nb::arg("indptr"), nb::arg("literals"), nb::arg("prob"), nb::arg("trials"), nb::arg("seed"),

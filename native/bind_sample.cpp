@@ -3,10 +3,11 @@
 #include <tuple>
 
 #include "arrays.hpp"
+#include "gbas.hpp"
 #include "sample.hpp"
 
 void bind_sample(nb::module_ &m) {
-    m.def("gbas_successes", &gbas_successes, nb::arg("epsilon"), nb::arg("delta"));
+    m.def("gbas_successes", &gbas::successes, nb::arg("epsilon"), nb::arg("delta"));
     m.def(
         "sample",
         [](In<int64_t> indptr, In<int32_t> literals, In<double> prob, uint64_t seed, int64_t successes,
@@ -14,18 +15,17 @@ void bind_sample(nb::module_ &m) {
             const Formula f = view(indptr, literals, prob);
             if (f.num_clauses < 1) throw std::invalid_argument("no clauses to sample");
             SampleResult result;
-            double log_scale;
-            int chosen;
-            {
-                nb::gil_scoped_release release;
-                Poll poll(seconds, signal_pending);
-                const SamplePlan plan = make_plan(f, static_cast<Estimator>(estimator));
-                result = sample(plan, seed, successes, max_draws, threads, marginals, poll);
+            double log_scale = 0.0;  // told to stop before S' is known: P <= 1
+            auto chosen = Estimator::automatic;
+            const auto kernel = [&](Poll &poll) {
+                const SamplePlan plan = make_plan(f, static_cast<Estimator>(estimator), poll);
                 log_scale = plan.log_scale;
-                chosen = static_cast<int>(plan.chosen);
-            }
-            if (PyErr_Occurred()) throw nb::python_error();
-            return std::make_tuple(result.draws, result.successes, result.complete, log_scale, chosen,
+                chosen = plan.chosen;
+                result = sample(plan, seed, successes, max_draws, threads, marginals, poll);
+            };
+            if (!interruptible(kernel, seconds) && marginals)
+                result.true_count.resize(f.num_vars), result.seen.resize(f.num_vars);
+            return std::make_tuple(result.draws, result.successes, result.complete, log_scale, static_cast<int>(chosen),
                                    result.operations, to_numpy(std::move(result.true_count)),
                                    to_numpy(std::move(result.seen)), result.marginal_successes);
         },
@@ -39,27 +39,27 @@ void bind_sample(nb::module_ &m) {
             if (f.num_clauses < 1) throw std::invalid_argument("no clauses to sample");
             std::vector<uint8_t> out(static_cast<size_t>(count) * f.num_vars);
             int64_t made = 0;
-            {
-                nb::gil_scoped_release release;
-                Poll poll(seconds, signal_pending);
-                const SamplePlan plan = make_plan(f, Estimator::automatic);
+            interruptible([&](Poll &poll) {
+                const SamplePlan plan = make_plan(f, Estimator::automatic, poll);
                 SampleScratch scratch(f.num_vars);
                 uint64_t mixed = seed ^ 0x6d6f64656c73ULL;
                 LaneRandom rest(splitmix64(mixed));
+                Pace pace(poll);
                 for (uint64_t block = 0; made < count && !poll.look(); ++block) {
                     LaneWord success;
-                    run_block(plan, scratch, seed, block, success);
+                    if (!run_block(plan, scratch, seed, block, success, poll)) return;
                     if (!success.ones()) continue;
-                    for (int64_t v = 0; v < f.num_vars; ++v)  // what no clause asked for keeps its own probability
-                        if (scratch.stamp[v] != scratch.now) scratch.words[v].bits = bernoulli(rest, f.prob[v]);
-                    for (int lane = 0; lane < LANES && made < count; ++lane) {
-                        if (!success.lane(lane)) continue;
-                        uint8_t *row = out.data() + static_cast<size_t>(made++) * f.num_vars;
-                        for (int64_t v = 0; v < f.num_vars; ++v) row[v] = scratch.words[v].lane(lane);
+                    for (int32_t v = 0; v < static_cast<int32_t>(f.num_vars); ++v) {
+                        // What no clause asked for keeps its own probability.
+                        const LaneWord &word = scratch.word(v, [&] { return bernoulli(rest, f.prob[v]); });
+                        int64_t row = made;
+                        for (int lane = 0; lane < LANES && row < count; ++lane)
+                            if (success.lane(lane)) out[static_cast<size_t>(row++) * f.num_vars + v] = word.lane(lane);
+                        pace.check(LANES / 8);
                     }
+                    made = std::min(count, made + success.ones());
                 }
-            }
-            if (PyErr_Occurred()) throw nb::python_error();
+            }, seconds);
             return std::make_tuple(to_numpy(std::move(out)), made);
         },
         nb::arg("indptr"), nb::arg("literals"), nb::arg("prob"), nb::arg("seed"), nb::arg("count"),

@@ -7,23 +7,13 @@
 #include "bounds.hpp"
 #include "simplify.hpp"
 
-// Ctrl-C between passes.
-static void check_signals() {
-    nb::gil_scoped_acquire acquire;
-    if (PyErr_CheckSignals() != 0) throw nb::python_error();
-}
-
-static nb::tuple simplify_arrays(In<int64_t> indptr, In<int32_t> literals, In<double> prob, bool solve) {
+static nb::tuple simplify_arrays(In<int64_t> indptr, In<int32_t> literals, In<double> prob, bool solve, double seconds) {
     const Formula f = view(indptr, literals, prob);
     if (f.size() > std::numeric_limits<int32_t>::max()) throw std::invalid_argument("more than 2^31 literals");
     SimplifyOptions options;
     options.solve = solve;
-    if (f.size() > 100000) options.poll = check_signals;
     SimplifyResult out;
-    {
-        nb::gil_scoped_release release;
-        out = simplify(f, options);
-    }
+    interruptible([&](Poll &poll) { out = simplify(f, options, poll); }, seconds);
     const auto notes = std::make_tuple(out.impossible, out.duplicate, out.absorbed, out.fixed, out.negated_units,
                                        out.factored, out.solved);
     if (out.unchanged) return nb::make_tuple(nb::none(), out.log_factor, out.log_miss, out.log_hit, notes);
@@ -36,18 +26,20 @@ static nb::tuple simplify_arrays(In<int64_t> indptr, In<int32_t> literals, In<do
 
 void bind_simplify(nb::module_ &m) {
     m.def("simplify", &simplify_arrays, nb::arg("indptr"), nb::arg("literals"), nb::arg("prob"), nb::arg("solve"),
+          nb::arg("seconds"),
           "((indptr, literals, prob, variables) or None if nothing changed, log F, log M, log(1 - M), notes)");
     m.def(
         "certified_bounds",
-        [](In<int64_t> indptr, In<int32_t> literals, In<double> prob, int64_t pair_budget) {
+        [](In<int64_t> indptr, In<int32_t> literals, In<double> prob, int64_t pair_budget, double seconds) {
             const Formula f = view(indptr, literals, prob);
             Interval out;
-            {
-                nb::gil_scoped_release release;
-                out = certified_bounds(f, pair_budget);
-            }
+            interruptible([&](Poll &signals) {
+                Poll poll(seconds, signal_pending);
+                out = certified_bounds(f, pair_budget, signals, poll);
+            });
             return std::make_tuple(out.log_lower, out.log_upper, out.unate, out.pairs);
         },
         nb::arg("indptr"), nb::arg("literals"), nb::arg("prob"), nb::arg("pair_budget"),
+        nb::arg("seconds"),
         "(log lower, log upper, unate, whether pairs were counted)");
 }

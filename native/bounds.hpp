@@ -18,10 +18,13 @@ class IntervalSums {
         taken_.assign(num_vars, 0);
         largest_ = sum_ = independent_ = disjoint_ = Wide();
     }
-    template <class Slot> void add(const Wide &p, const int32_t *first, const int32_t *last, Slot slot) {
+    void add(const Wide &p) {
         if (largest_ < p) largest_ = p;
         sum_ = sum_ + p;
         independent_ = either(independent_, p);
+    }
+    // Takes the clause into the greedy choice if it shares no variable with those chosen.
+    template <class Slot> void choose(const Wide &p, const int32_t *first, const int32_t *last, Slot slot) {
         for (const int32_t *lit = first; lit != last; ++lit)
             if (taken_[slot(*lit >> 1)]) return;
         for (const int32_t *lit = first; lit != last; ++lit) taken_[slot(*lit >> 1)] = 1;
@@ -47,10 +50,10 @@ struct Interval {
 // counted in closed form; `budget` limits the work on the others.
 class PairBounds {
   public:
-    // `prob` the clauses' probabilities; false if the pairs cost more than the budget.
-    bool run(const Formula &f, const std::vector<Wide> &prob, const Wide &scale, int64_t budget) {
+    // `prob` the clauses' probabilities; false if the pairs cost more than the budget. Throws Stopped.
+    bool run(const Formula &f, const std::vector<Wide> &prob, const Wide &scale, int64_t budget, Pace &pace) {
         const int64_t m = f.num_clauses;
-        if (!index(f, budget)) return false;
+        if (!index(f, budget, pace)) return false;
         std::vector<int64_t> seen(m, -1);
         std::vector<double> plain(m), scaled(m);
         double total = 0.0, s1 = 0.0, s2 = 0.0, s2_gross = 0.0, caen = 0.0, kounias = 0.0;
@@ -77,6 +80,7 @@ class PairBounds {
                     gross += both;
                 }
             for (int64_t i = f.indptr[c]; i < f.indptr[c + 1]; ++i) value[f.literals[i] >> 1] = -1;
+            pace.check(16 * (f.indptr[c + 1] - f.indptr[c]));
             meets = std::max(meets, 0.0);
             s2 += meets / 2.0, s2_gross += gross;
             kounias = std::max(kounias, meets - 1e-12 * gross);
@@ -102,7 +106,11 @@ class PairBounds {
         }
         return rest;
     }
-    bool index(const Formula &f, int64_t budget) {
+    bool index(const Formula &f, int64_t budget, Pace &pace) {
+        // Sum of squares >= square of the sum / how many (Cauchy-Schwarz): often no need to count.
+        if (static_cast<double>(f.size()) * static_cast<double>(f.size()) >
+            static_cast<double>(budget) * static_cast<double>(f.num_vars))
+            return false;
         first_.assign(f.num_vars + 1, 0);
         for (int64_t i = 0; i < f.size(); ++i) ++first_[(f.literals[i] >> 1) + 1];
         for (int64_t v = 0; v < f.num_vars; ++v) {
@@ -112,48 +120,82 @@ class PairBounds {
         }
         occurs_.resize(f.size());
         std::vector<int64_t> next(first_.begin(), first_.end() - 1);
-        for (int64_t c = 0; c < f.num_clauses; ++c)
+        for (int64_t c = 0; c < f.num_clauses; ++c) {
             for (int64_t i = f.indptr[c]; i < f.indptr[c + 1]; ++i) occurs_[next[f.literals[i] >> 1]++] = c;
+            pace.check(f.indptr[c + 1] - f.indptr[c]);
+        }
         return true;
     }
     std::vector<int64_t> first_, occurs_;
 };
 
-// Bounds that hold surely, up to a rounding slack of 1e-12 that is added outwards. The formula has no empty clause.
-inline Interval certified_bounds(const Formula &f, int64_t pair_budget) {
+// The greedy choice of disjoint clauses, from the likeliest down. Throws Stopped: what was chosen till then stands.
+inline void choose_disjoint(const Formula &f, const std::vector<Wide> &prob, IntervalSums &sums, Pace &pace) {
+    constexpr int64_t AHEAD = 8;
+    std::vector<double> log_prob(f.num_clauses);
+    for (int64_t c = 0; c < f.num_clauses; ++c) {
+        log_prob[c] = prob[c].log();
+        pace.check(4);
+    }
+    const auto order = FallingOrder(log_prob, sums.largest().log()).clauses;
+    for (int64_t i = 0; i < f.num_clauses; ++i) {
+        const int32_t c = order[i];
+        pace.check(8);
+        if (i + AHEAD < f.num_clauses) __builtin_prefetch(f.literals + f.indptr[order[i + AHEAD]]);
+        sums.choose(prob[c], f.literals + f.indptr[c], f.literals + f.indptr[c + 1], [](int32_t v) { return v; });
+    }
+}
+
+// p(C), however small.
+inline Wide clause_prob(const Formula &f, int64_t c) {
+    double p = 1.0;
+    for (int64_t i = f.indptr[c]; i < f.indptr[c + 1]; ++i) p *= f.literal_prob(f.literals[i]);
+    if (p >= 1e-290) return Wide::of(p);
+    Wide product = Wide::of(1.0);  // it underflows, or is on the way
+    for (int64_t i = f.indptr[c]; i < f.indptr[c + 1]; ++i) product = product * f.literal_prob(f.literals[i]);
+    return product;
+}
+
+// Bounds that hold surely: widened by what rounding can add up to. The formula has no empty clause. The first pass
+// runs to its end unless `signals` (Ctrl-C) stops it, so that there is a bound to return; the others end with `poll`,
+// which is told of the deadline too.
+inline Interval certified_bounds(const Formula &f, int64_t pair_budget, Poll &signals, Poll &poll) {
     Interval out;
     if (f.num_clauses == 0) {
         out.log_upper = -std::numeric_limits<double>::infinity();
         return out;
     }
+    Pace pace(signals);
     std::vector<Wide> prob(f.num_clauses);
     std::vector<uint8_t> signs(f.num_vars, 0);
-    for (int64_t c = 0; c < f.num_clauses; ++c) {
-        Wide p = Wide::of(1.0);
-        for (int64_t i = f.indptr[c]; i < f.indptr[c + 1]; ++i) {
-            signs[f.literals[i] >> 1] |= (f.literals[i] & 1) ? 2 : 1;
-            p = p * f.literal_prob(f.literals[i]);
-        }
-        prob[c] = p;
-    }
-    out.unate = std::find(signs.begin(), signs.end(), 3) == signs.end();
-    std::vector<int64_t> order(f.num_clauses);
-    std::iota(order.begin(), order.end(), 0);
-    std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-        return prob[b] < prob[a] || (!(prob[a] < prob[b]) && a < b);
-    });
     IntervalSums sums;
     sums.reset(f.num_vars);
-    for (const int64_t c : order)
-        sums.add(prob[c], f.literals + f.indptr[c], f.literals + f.indptr[c + 1], [](int32_t v) { return v; });
+    int64_t widest = 0;
+    for (int64_t c = 0; c < f.num_clauses; ++c) {
+        for (int64_t i = f.indptr[c]; i < f.indptr[c + 1]; ++i) signs[f.literals[i] >> 1] |= 1 + (f.literals[i] & 1);
+        prob[c] = clause_prob(f, c);
+        sums.add(prob[c]);
+        widest = std::max(widest, f.indptr[c + 1] - f.indptr[c]);
+        pace.check(f.indptr[c + 1] - f.indptr[c]);
+    }
+    out.unate = std::find(signs.begin(), signs.end(), 3) == signs.end();
+    PairBounds pairs;
+    try {
+        Pace rest(poll);
+        rest.check(f.size());
+        choose_disjoint(f, prob, sums, rest);
+        // Where the sum is large pairs add nothing to the greedy bound and the union bound.
+        out.pairs = pair_budget > 0 && sums.sum() < Wide::of(2.0) && !sums.largest().zero() &&
+                    pairs.run(f, prob, sums.largest(), pair_budget, rest);
+    } catch (const Stopped &) {
+    }
     Wide lower = sums.lower(), upper = sums.upper(out.unate);
-    PairBounds pairs;  // where the sum is large they add nothing to the greedy bound and the union bound
-    if (pair_budget > 0 && sums.sum() < Wide::of(2.0) && !sums.largest().zero() && pairs.run(f, prob, sums.largest(), pair_budget)) {
-        out.pairs = true;
+    if (out.pairs) {
         if (lower < pairs.lower) lower = pairs.lower;
         if (pairs.upper < upper) upper = pairs.upper;
     }
-    const double slack = 1e-12;
+    // Every sum and product of k factors is off by at most about k units in the last place.
+    const double slack = 1e-12 + 4e-16 * static_cast<double>(f.num_clauses + widest);
     out.log_lower = std::min(lower.log(), 0.0) - slack;
     out.log_upper = std::min(upper.log() + slack, 0.0);
     if (out.log_upper < out.log_lower) out.log_upper = out.log_lower;  // both right, apart by rounding only

@@ -37,14 +37,13 @@ inline void circuit_values(const CircuitView &c, const double *prob, std::vector
     }
 }
 
-// slope[v] = d log P(root) / d prob[v]; the root's P must not be 0.
-inline void circuit_slopes(const CircuitView &c, const double *prob, const std::vector<Wide> &value, int64_t num_vars,
-                           double *slope) {
+// slope[v] = scale * d P(root) / d prob[v]: with scale 1 / P(root) that is d log P(root) / d prob[v].
+inline void circuit_slopes(const CircuitView &c, const double *prob, const std::vector<Wide> &value, const Wide &scale,
+                           int64_t num_vars, double *slope) {
     std::fill(slope, slope + num_vars, 0.0);
-    const Wide root = value[c.num_nodes - 1];
-    std::vector<Wide> flow(c.num_nodes);  // d P(root) / d P(node), divided by P(root)
+    std::vector<Wide> flow(c.num_nodes);  // scale * d P(root) / d P(node)
     std::vector<Wide> behind;
-    flow[c.num_nodes - 1] = Wide::of(1.0) * Wide{1.0 / root.m, -root.e};
+    flow[c.num_nodes - 1] = scale;
     for (int64_t i = c.num_nodes - 1; i >= 0; --i) {
         const Wide &here = flow[i];
         if (here.zero() || c.kind[i] < Circuit::kTerm) continue;

@@ -10,10 +10,13 @@
 #include "formula.hpp"
 
 // The k variables with the largest summed probability of their clauses.
-inline std::vector<int32_t> influential_variables(const Formula &f, const std::vector<double> &prob, int k) {
+inline std::vector<int32_t> influential_variables(const Formula &f, const std::vector<double> &prob, int k,
+                                                  Pace &pace) {
     std::vector<double> score(f.num_vars, 0.0);
-    for (int64_t c = 0; c < f.num_clauses; ++c)
+    for (int64_t c = 0; c < f.num_clauses; ++c) {
         for (int64_t i = f.indptr[c]; i < f.indptr[c + 1]; ++i) score[f.literals[i] >> 1] += prob[c];
+        pace.check(f.indptr[c + 1] - f.indptr[c]);
+    }
     std::vector<int32_t> best(f.num_vars);
     std::iota(best.begin(), best.end(), 0);
     k = static_cast<int>(std::min<int64_t>(k, f.num_vars));
@@ -24,14 +27,15 @@ inline std::vector<int32_t> influential_variables(const Formula &f, const std::v
     return best;
 }
 
-// log of the approximation.
-inline double conditioned(const Formula &f, int k) {
+// log of the approximation. Throws Stopped when the poll says so.
+inline double conditioned(const Formula &f, int k, Poll &poll) {
+    Pace pace(poll);
     const int64_t m = f.num_clauses;
     std::vector<double> prob(m);
-    clause_log_probs(f, prob.data());
+    clause_log_probs(f, prob.data(), pace);
     const double log_max = *std::max_element(prob.begin(), prob.end());
     for (auto &p : prob) p = std::exp(p - log_max);  // relative: scores and tiny answers do not underflow
-    const auto chosen = influential_variables(f, prob, k);
+    const auto chosen = influential_variables(f, prob, k, pace);
     k = static_cast<int>(chosen.size());
 
     std::vector<int8_t> slot(f.num_vars, -1);
@@ -51,6 +55,7 @@ inline double conditioned(const Formula &f, int k) {
             pattern += power[j] * (1 + (f.literals[i] & 1));
             asked *= f.literal_prob(f.literals[i]);
         }
+        pace.check(f.indptr[c + 1] - f.indptr[c]);
         const double rest = asked > 0.0 ? prob[c] * unit / asked : 0.0;
         cell[pattern] += linear ? rest : std::log1p(-std::min(1.0, rest));
     }

@@ -8,13 +8,12 @@
 // Two subformulas are taken for equal if 128-bit hashes agree: for N subformulas a false match has odds of about
 // N^2 / 2^129, below 1e-22 for a hundred million of them.
 #pragma once
-#include <chrono>
-#include <functional>
 #include <limits>
 #include <unordered_map>
 
 #include "bounds.hpp"
 #include "formula.hpp"
+#include "poll.hpp"
 #include "subformula.hpp"
 #include "table.hpp"
 #include "wide.hpp"
@@ -22,14 +21,13 @@
 struct DTreeOptions {
     int64_t node_budget = std::numeric_limits<int64_t>::max();  // expansions
     int64_t work_budget = std::numeric_limits<int64_t>::max();  // literals looked at
-    double deadline_seconds = std::numeric_limits<double>::infinity();
     std::size_t memory = std::size_t{2} << 30;
     double relative_epsilon = 0.0;  // stop once upper - lower <= relative_epsilon (upper + lower)
     double additive_epsilon = 0.0;  // or upper - lower <= 2 additive_epsilon
     int64_t table_cost = 1 << 12, table_cost_per_literal = 64;  // word operations a truth table may take
     bool tables = true;             // solve subformulas of few variables by truth table
     bool compile = false;           // keep the whole circuit, whatever the probabilities
-    std::function<bool()> poll;     // called every few milliseconds; false stops
+    Poll *poll = nullptr;           // asked every so many literals
 };
 
 struct DTreeResult {
@@ -53,8 +51,9 @@ class DTree {
     // Relative rounding that bounds of open leaves are widened by; below it lower and upper count as equal.
     static constexpr double kRounding = 1e-12;
 
+    // Throws Stopped if there is no time even for the bounds of the whole formula.
     DTree(const Formula &f, DTreeOptions options)
-        : options_(std::move(options)), bench_(f.num_vars), literal_prob_(2 * f.num_vars), memo_(16) {
+        : options_(std::move(options)), bench_(f.num_vars, options_.poll), literal_prob_(2 * f.num_vars), memo_(16) {
         for (int64_t v = 0; v < f.num_vars; ++v) {
             literal_prob_[2 * v] = f.prob[v];
             literal_prob_[2 * v + 1] = 1.0 - f.prob[v];
@@ -70,6 +69,7 @@ class DTree {
         for (int64_t c = 0; c < f.num_clauses; ++c) {
             constant |= f.indptr[c] == f.indptr[c + 1];
             whole.push(f.literals + f.indptr[c], f.literals + f.indptr[c + 1]);
+            bench_.tick(f.indptr[c + 1] - f.indptr[c]);
         }
         if (constant) whole.make_true();
         root_ = open(whole);
@@ -204,7 +204,9 @@ class DTree {
         const Node &root = nodes_[root_];
         const Wide gap = minus(root.upper, root.lower);
         const double relative = std::max(options_.relative_epsilon, kRounding / 2);
-        return !((root.upper + root.lower) * relative < gap) || gap.value() <= 2.0 * options_.additive_epsilon;
+        if (!((root.upper + root.lower) * relative < gap)) return true;
+        // Asked for nothing additive, a gap that is no double any more (1e-400) is still a gap.
+        return options_.additive_epsilon > 0.0 && gap.value() <= 2.0 * options_.additive_epsilon;
     }
 
     void check_limits() {
@@ -212,57 +214,40 @@ class DTree {
         if (bench_.work >= options_.work_budget) stopped_ = "work budget";
         if (stored_ + nodes_.capacity() * sizeof(Node) + memo_.size() * sizeof(Key) > options_.memory)
             stopped_ = "memory limit";
-        expired();
-    }
-
-    // Looks at the clock and at the caller's poll, every so many literals.
-    bool expired() {
-        if (bench_.work < next_poll_) return stopped_ != nullptr;
-        next_poll_ = bench_.work + (1 << 16);
-        const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start_;
-        if (spent.count() >= options_.deadline_seconds || (options_.poll && !options_.poll())) stopped_ = "time limit";
-        return stopped_ != nullptr;
     }
 
     // --- expansion: one rule each ---------------------------------------------------------------------------
 
+    // Stopped half-way through a large formula, it stays open.
     void expand(int32_t id) {
+        const int32_t place = nodes_[id].a;
         Clauses g;
-        std::swap(g, store_[nodes_[id].a]);
-        if (!apply_rule(id, g)) {  // stopped half-way through a large formula: it stays open
-            std::swap(g, store_[nodes_[id].a]);
-            return;
+        std::swap(g, store_[place]);
+        try {
+            apply_rule(id, g);
+            free_.push_back(place);
+            stored_ -= g.bytes();
+        } catch (const Stopped &) {
+            std::swap(g, store_[place]);
+            stopped_ = "time limit";
         }
-        stored_ -= g.bytes();
     }
 
-    // False if the clock ran out between two passes.
-    bool apply_rule(int32_t id, const Clauses &g) {
-        const int32_t place = nodes_[id].a;
+    void apply_rule(int32_t id, const Clauses &g) {
         bench_.survey(g);
         if (bench_.factor(g, common_, scratch_)) {
             const int32_t term = add_term(common_.data(), common_.data() + common_.size());
-            become(id, Circuit::kAnd, -1, term, open(scratch_));
-        } else if (bench_.components(g, parts_)) {
-            join(id, Circuit::kOr);
-        } else {
-            if (expired()) return false;
-            bench_.index(g);
-            if (bench_.product(g, parts_)) {
-                join(id, Circuit::kAnd);
-            } else {
-                const int32_t v = bench_.branching_variable();
-                Clauses low;
-                bench_.cofactor(g, 2 * v, scratch_);
-                if (expired()) return false;
-                bench_.cofactor(g, 2 * v + 1, low);
-                if (expired()) return false;
-                const int32_t a = open(scratch_);
-                become(id, Circuit::kShannon, v, a, open(low));
-            }
+            return become(id, Circuit::kAnd, -1, term, open(scratch_));
         }
-        free_.push_back(place);
-        return true;
+        if (bench_.components(g, parts_)) return join(id, Circuit::kOr);
+        bench_.index(g);
+        if (bench_.product(g, parts_)) return join(id, Circuit::kAnd);
+        const int32_t v = bench_.branching_variable();
+        Clauses low;
+        bench_.cofactor(g, 2 * v, scratch_);
+        bench_.cofactor(g, 2 * v + 1, low);
+        const int32_t a = open(scratch_);
+        become(id, Circuit::kShannon, v, a, open(low));
     }
 
     // A balanced binary tree over the parts, so that one part's change is felt in logarithmic time.
@@ -366,7 +351,7 @@ class DTree {
         if (!options_.compile && cost > options_.table_cost + options_.table_cost_per_literal * static_cast<int64_t>(g.lits.size())) return false;
         table_.reset(k);
         for (const auto &[care, want] : masks_) table_.add_clause(care, want);
-        bench_.work += cost / 4;
+        bench_.did(cost / 4);
         if (options_.compile) {
             solved = add_diagram(k);
         } else {
@@ -407,7 +392,9 @@ class DTree {
         for (int32_t c = 0; c < g.count(); ++c) {
             Wide p = Wide::of(1.0);
             for (const int32_t *lit = g.begin(c); lit != g.end(c); ++lit) p = p * literal_prob_[*lit];
-            sums_.add(p, g.begin(c), g.end(c), [this](int32_t var) { return bench_.slot(var); });
+            sums_.add(p);
+            sums_.choose(p, g.begin(c), g.end(c), [this](int32_t var) { return bench_.slot(var); });
+            bench_.passed(g, c);
         }
         bool unate = true;
         for (const int32_t v : bench_.vars) unate &= !bench_.count[2 * v] || !bench_.count[2 * v + 1];
@@ -418,7 +405,7 @@ class DTree {
     // --- the memo -------------------------------------------------------------------------------------------
 
     // Sums make the hash blind to the order of literals and clauses.
-    Key hash(const Clauses &g) const {
+    Key hash(const Clauses &g) {
         Key key;
         for (int32_t c = 0; c < g.count(); ++c) {
             uint64_t high = 0x9e3779b97f4a7c15ULL, low = 0xd1b54a32d192ed03ULL;
@@ -429,6 +416,7 @@ class DTree {
             }
             key.high += mix(high ^ (low >> 1));
             key.low += mix(low + 0x27d4eb2f165667c5ULL * high);
+            bench_.passed(g, c);
         }
         return key;
     }
@@ -466,10 +454,17 @@ class DTree {
     TruthTable table_;
     IntervalSums sums_;
     std::size_t stored_ = 0, remembered_ = 0;
-    int64_t expansions_ = 0, next_poll_ = 0;
+    int64_t expansions_ = 0;
     int32_t root_ = 0;
     const char *stopped_ = nullptr;
-    std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-inline DTreeResult dtree(const Formula &f, const DTreeOptions &options) { return DTree(f, options).run(); }
+inline DTreeResult dtree(const Formula &f, const DTreeOptions &options) {
+    try {
+        return DTree(f, options).run();
+    } catch (const Stopped &) {  // nothing is known but 0 <= P <= 1
+        DTreeResult out;
+        out.stopped = "time limit";
+        return out;
+    }
+}

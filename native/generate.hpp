@@ -130,16 +130,16 @@ class StrictSlots {
 };
 
 // Variables in falling order of allocation, each into different clauses.
-template <class Slots, class Poll>
+template <class Slots>
 bool place(Rng &rng, Slots slots, const std::vector<int64_t> &allocation, const std::vector<int64_t> &start,
-           std::vector<int32_t> &variable, Poll poll) {
+           std::vector<int32_t> &variable, Pace &pace) {
     std::vector<int32_t> order(allocation.size());
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) { return allocation[a] > allocation[b]; });
     std::vector<int64_t> fill(start.begin(), start.end() - 1);
     for (const int32_t v : order) {
         if (!slots.draw(rng, v, allocation[v], [&](int32_t c) { variable[fill[c]++] = v; })) return false;
-        poll(allocation[v]);
+        pace.check(allocation[v]);
     }
     return true;
 }
@@ -147,9 +147,8 @@ bool place(Rng &rng, Slots slots, const std::vector<int64_t> &allocation, const 
 // The appendix of Abboud et al.: `privileged_slots` slots composed over the first P variables (empty shares
 // allowed), the rest over all (at least one each), no variable more often than there are clauses; then placement.
 // A failed allocation or placement is redrawn as a whole, so that the law is the conditional one.
-template <class Poll>
-Placement paper(const std::vector<int64_t> &width, int64_t num_vars, int64_t num_privileged, int64_t privileged_slots,
-                bool strict, uint64_t seed, int64_t max_tries, Poll poll) {
+inline Placement paper(const std::vector<int64_t> &width, int64_t num_vars, int64_t num_privileged,
+                       int64_t privileged_slots, bool strict, uint64_t seed, int64_t max_tries, Pace &pace) {
     const auto m = static_cast<int64_t>(width.size());
     std::vector<int64_t> start(m + 1, 0), allocation(num_vars);
     std::partial_sum(width.begin(), width.end(), start.begin() + 1);
@@ -159,21 +158,20 @@ Placement paper(const std::vector<int64_t> &width, int64_t num_vars, int64_t num
     out.variable.resize(slots);
     while (!out.done && out.tries < max_tries) {
         ++out.tries;
-        poll(1 + num_vars);
+        pace.check(1 + num_vars);
         std::fill(allocation.begin(), allocation.end(), 0);
         if (privileged_slots > 0 &&
             !compose(rng, privileged_slots + num_privileged, num_privileged, 1, m - 1, allocation.data()))
             continue;
         if (!compose(rng, slots - privileged_slots, num_vars, 0, m, allocation.data())) continue;
-        out.done = strict ? place(rng, StrictSlots(width.data(), m), allocation, start, out.variable, poll)
-                          : place(rng, WeightedSlots(width.data(), m), allocation, start, out.variable, poll);
+        out.done = strict ? place(rng, StrictSlots(width.data(), m), allocation, start, out.variable, pace)
+                          : place(rng, WeightedSlots(width.data(), m), allocation, start, out.variable, pace);
     }
     return out;
 }
 
 // Every clause a uniform set of `width` variables, by Floyd's sampling of a set.
-template <class Poll>
-std::vector<int32_t> uniform(const std::vector<int64_t> &width, int64_t num_vars, uint64_t seed, Poll poll) {
+inline std::vector<int32_t> uniform(const std::vector<int64_t> &width, int64_t num_vars, uint64_t seed, Pace &pace) {
     Rng rng(seed);
     std::vector<int32_t> out;
     std::vector<int64_t> drawn_by(num_vars, -1);
@@ -184,7 +182,7 @@ std::vector<int32_t> uniform(const std::vector<int64_t> &width, int64_t num_vars
             drawn_by[v] = c;
             out.push_back(static_cast<int32_t>(v));
         }
-        poll(width[c]);
+        pace.check(width[c]);
     }
     return out;
 }
@@ -206,7 +204,7 @@ class PathFinder {
             if (!directed && from[e] != to[e]) neighbours_[to[e]].emplace_back(from[e], static_cast<int32_t>(e));
         }
     }
-    template <class Poll> Paths find(int64_t source, int64_t target, int64_t limit, Poll poll) {
+    Paths find(int64_t source, int64_t target, int64_t limit, Pace &pace) {
         Paths out;
         std::vector<std::pair<int64_t, size_t>> stack{{source, 0}};
         std::vector<int32_t> path;
@@ -228,7 +226,7 @@ class PathFinder {
                 continue;
             }
             const auto [w, edge] = neighbours_[u][stack.back().second++];
-            if (visited_[w] || !reaches(w, target, poll)) continue;
+            if (visited_[w] || !reaches(w, target, pace)) continue;
             visited_[w] = 1;
             path.push_back(edge);
             stack.emplace_back(w, 0);
@@ -237,7 +235,7 @@ class PathFinder {
     }
 
   private:
-    template <class Poll> bool reaches(int64_t from, int64_t target, Poll poll) {
+    bool reaches(int64_t from, int64_t target, Pace &pace) {
         ++round_;
         queue_.assign(1, from);
         seen_[from] = round_;
@@ -250,7 +248,7 @@ class PathFinder {
                 queue_.push_back(w);
             }
         }
-        poll(static_cast<int64_t>(queue_.size()));
+        pace.check(static_cast<int64_t>(queue_.size()));
         return found;
     }
     std::vector<std::vector<std::pair<int64_t, int32_t>>> neighbours_;

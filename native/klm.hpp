@@ -73,9 +73,9 @@ struct ClauseLaw {
     std::vector<int32_t> guide;  // bucket -> first clause whose cumulative weight may exceed it
     double sum = 0.0, log_sum = 0.0;
 
-    explicit ClauseLaw(const Formula &f) : cumulative(f.num_clauses), guide(f.num_clauses + 1) {
+    ClauseLaw(const Formula &f, Pace &pace) : cumulative(f.num_clauses), guide(f.num_clauses + 1) {
         const int64_t m = f.num_clauses;
-        clause_log_probs(f, cumulative.data());
+        clause_log_probs(f, cumulative.data(), pace);
         const double log_max = *std::max_element(cumulative.begin(), cumulative.end());
         for (auto &x : cumulative) x = std::exp(x - log_max);
         std::partial_sum(cumulative.begin(), cumulative.end(), cumulative.begin());
@@ -124,7 +124,8 @@ SHARPDNF_CLONES static void fill(LaneRandom &random, uint64_t *out, int rows) {
 inline KlmResult klm(const Formula &f, int64_t trials, uint64_t seed, Poll &poll) {
     KlmResult out;
     const auto m = static_cast<uint64_t>(f.num_clauses);
-    const ClauseLaw law(f);
+    Pace pace(poll);
+    const ClauseLaw law(f, pace);
     out.log_sum = law.log_sum;
     const auto fronts = clause_fronts(f);
     LazyAssignment assignment(f);

@@ -13,6 +13,7 @@ void bind_conditioned(nb::module_ &);
 void bind_generate(nb::module_ &);
 void bind_batch(nb::module_ &);
 void bind_network(nb::module_ &);
+void bind_lineage(nb::module_ &);
 
 NB_MODULE(_native, m) {
     m.doc() = "Kernels of sharpdnf: arrays in, numbers out, the GIL released.";
@@ -26,4 +27,5 @@ NB_MODULE(_native, m) {
     bind_generate(m);
     bind_batch(m);
     bind_network(m);
+    bind_lineage(m);
 }

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <cstdint>
 #include <functional>
 
 class Poll {
@@ -25,13 +26,17 @@ class Poll {
         if (has_deadline_ && now >= deadline_) stopped_.store(true, std::memory_order_relaxed);
         if (now - last_ > std::chrono::milliseconds(20)) {
             last_ = now;
-            if (interrupted_ && interrupted_()) stopped_.store(true, std::memory_order_relaxed);
+            if (interrupted_ && interrupted_()) abandoned_.store(true), stopped_.store(true, std::memory_order_relaxed);
         }
         return stopped();
     }
     // For any thread.
     bool stopped() const {
         return stopped_.load(std::memory_order_relaxed) || (parent_ && parent_->stopped());
+    }
+    // Stopped by a signal, not by the deadline: nobody will read the answer.
+    bool abandoned() const {
+        return abandoned_.load(std::memory_order_relaxed) || (parent_ && parent_->abandoned());
     }
 
   private:
@@ -40,5 +45,27 @@ class Poll {
     std::function<bool()> interrupted_;
     Clock::time_point last_;
     const Poll *parent_ = nullptr;
-    std::atomic<bool> stopped_{false};
+    std::atomic<bool> stopped_{false}, abandoned_{false};
+};
+
+// What a pass throws that has nothing worth returning when it is told to stop.
+struct Stopped {};
+
+// For a long pass: told of the work done (literals touched), it looks at the poll every so many of them.
+class Pace {
+  public:
+    explicit Pace(Poll &poll) : poll_(poll) {}
+    bool stop(int64_t work) {
+        if ((left_ -= work) > 0) return false;
+        left_ = kStride;
+        return poll_.look();
+    }
+    void check(int64_t work) {
+        if (stop(work)) throw Stopped{};
+    }
+
+  private:
+    static constexpr int64_t kStride = 1 << 16;  // about a millisecond
+    Poll &poll_;
+    int64_t left_ = kStride;
 };

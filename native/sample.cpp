@@ -10,19 +10,16 @@ namespace {
 
 constexpr int MAX_GROUPS = 8;
 
-// Clauses in falling weight, by a counting sort on the quantised logarithm: any order is correct, falling is fast.
-std::vector<int32_t> falling_order(const std::vector<double> &log_prob, double log_max) {
-    constexpr int BUCKETS = 1024;
-    const auto m = static_cast<int64_t>(log_prob.size());
-    std::vector<int32_t> key(m), order(m), start(BUCKETS + 1, 0);
-    for (int64_t c = 0; c < m; ++c) {
-        const double fall = (log_max - log_prob[c]) * 16.0;
-        key[c] = fall < BUCKETS - 1 ? static_cast<int32_t>(fall) : BUCKETS - 1;
-        ++start[key[c] + 1];
-    }
-    std::partial_sum(start.begin(), start.end(), start.begin());
-    for (int64_t c = 0; c < m; ++c) order[start[key[c]]++] = static_cast<int32_t>(c);
-    return order;
+// The first bucket of the order at which all but about a hundredth of the weight has gone by.
+int heavy_buckets(const FallingOrder &falling) {
+    std::vector<double> weight(FallingOrder::BUCKETS);
+    for (int b = 0; b < FallingOrder::BUCKETS; ++b)
+        weight[b] = (falling.start[b + 1] - falling.start[b]) * std::exp(-(b + 0.5) / FallingOrder::PER_UNIT);
+    double rest = std::accumulate(weight.begin(), weight.end(), 0.0);
+    const double small = 0.01 * rest;
+    int bucket = 0;
+    while (bucket < FallingOrder::BUCKETS && rest > small) rest -= weight[bucket++];
+    return bucket;
 }
 
 struct Grouping {
@@ -46,12 +43,17 @@ void intersect(const Formula &f, int64_t c, std::vector<int32_t> &event) {
 }
 
 // Greedy cover: repeatedly give the literal that saves most, sum of p(C) over its clauses minus p(literal), a group.
-Grouping group_by_literal(const Formula &f, const std::vector<double> &prob, double total) {
+// Clauses below `least` are too light, all together, to make a literal worth a group.
+Grouping group_by_literal(const Formula &f, const std::vector<double> &prob, double total, double least, Pace &pace) {
     Grouping out;
     out.group_of_clause.assign(f.num_clauses, -1);
-    std::vector<double> weight(2 * f.num_vars, 0.0);
-    for (int64_t c = 0; c < f.num_clauses; ++c)
-        for (int64_t i = f.indptr[c]; i < f.indptr[c + 1]; ++i) weight[f.literals[i]] += prob[c];
+    std::vector<float> weight(2 * f.num_vars, 0.0f);  // they only choose: a float is enough, and half the memory
+    for (int64_t c = 0; c < f.num_clauses; ++c) {
+        pace.check(1);
+        if (prob[c] < least) continue;
+        for (int64_t i = f.indptr[c]; i < f.indptr[c + 1]; ++i) weight[f.literals[i]] += static_cast<float>(prob[c]);
+        pace.check(f.indptr[c + 1] - f.indptr[c]);
+    }
     double rest = total, events = 0.0;  // S' = the groups' events and the clauses that are left
     out.scale = total;
     for (int g = 0; g < MAX_GROUPS; ++g) {
@@ -68,11 +70,13 @@ Grouping group_by_literal(const Formula &f, const std::vector<double> &prob, dou
         for (int64_t c = 0; c < f.num_clauses; ++c) {
             if (out.group_of_clause[c] >= 0) continue;
             const auto *begin = f.literals + f.indptr[c], *end = f.literals + f.indptr[c + 1];
+            pace.check(4);
             if (!std::binary_search(begin, end, best)) continue;
             out.group_of_clause[c] = g;
             if (first) event.assign(begin, end), first = false;
             else if (event.size() > 1) intersect(f, c, event);
-            for (const auto *l = begin; l != end; ++l) weight[*l] -= prob[c];
+            if (prob[c] >= least)
+                for (const auto *l = begin; l != end; ++l) weight[*l] -= static_cast<float>(prob[c]);
             rest -= prob[c];
         }
         events += event_prob(f, event);
@@ -82,16 +86,45 @@ Grouping group_by_literal(const Formula &f, const std::vector<double> &prob, dou
     return out;
 }
 
-// Copies clause c with its selective literals first, so that a lane falls out of it early.
-void append_clause(const Formula &f, int64_t c, SamplePlan &plan) {
-    const int64_t begin = plan.indptr.back(), end = begin + f.indptr[c + 1] - f.indptr[c];
-    int64_t front = begin, back = end - 1;
-    for (int64_t i = f.indptr[c]; i < f.indptr[c + 1]; ++i) {
-        const bool selective = f.literal_prob(f.literals[i]) < 0.3;
-        plan.literals[selective ? front : back] = f.literals[i];
-        front += selective, back -= !selective;
+// Copies the clauses with their selective literals first, so that a lane falls out of them early.
+void copy_clauses(const int32_t *first, const int32_t *last, SamplePlan &plan, Pace &pace) {
+    constexpr int AHEAD = 8;
+    const Formula &f = plan.formula;
+    int64_t size = plan.indptr.back();
+    for (const auto *c = first; c != last; ++c) size += f.indptr[*c + 1] - f.indptr[*c];
+    plan.literals.resize(size);
+    for (const auto *c = first; c != last; ++c) {
+        if (last - c > AHEAD) __builtin_prefetch(f.literals + f.indptr[c[AHEAD]]);
+        const int64_t begin = plan.indptr.back(), end = begin + f.indptr[*c + 1] - f.indptr[*c];
+        int64_t front = begin, back = end - 1;
+        for (int64_t i = f.indptr[*c]; i < f.indptr[*c + 1]; ++i) {
+            const bool selective = f.literal_prob(f.literals[i]) < 0.3;
+            plan.literals[selective ? front : back] = f.literals[i];
+            front += selective, back -= !selective;
+        }
+        plan.indptr.push_back(end);
+        pace.check(end - begin);
     }
-    plan.indptr.push_back(end);
+}
+
+// Shared groups first, each in falling weight, then the clauses that are groups of their own; returns P(E_g) of all.
+std::vector<double> order_by_group(SamplePlan &plan, Grouping grouping, const std::vector<double> &log_prob) {
+    std::vector<double> weight;
+    std::vector<int32_t> by_group;
+    for (int g = 0; g < static_cast<int>(grouping.event.size()); ++g) {
+        for (const int32_t c : plan.order)
+            if (grouping.group_of_clause[c] == g) by_group.push_back(c);
+        plan.group_end.push_back(static_cast<int64_t>(by_group.size()));
+        weight.push_back(event_prob(plan.formula, grouping.event[g]));
+    }
+    plan.event = std::move(grouping.event);
+    for (const int32_t c : plan.order) {
+        if (grouping.group_of_clause[c] >= 0) continue;
+        by_group.push_back(c);
+        weight.push_back(std::exp(log_prob[c]));
+    }
+    plan.order = std::move(by_group);
+    return weight;
 }
 
 void make_guide(SamplePlan &plan) {
@@ -115,28 +148,31 @@ SHARPDNF_INLINE int64_t pick_group(const SamplePlan &plan, double u) {
 
 }  // namespace
 
-SamplePlan make_plan(const Formula &f, Estimator wanted) {
+SamplePlan make_plan(const Formula &f, Estimator wanted, Poll &poll) {
+    Pace pace(poll);
     SamplePlan plan;
-    plan.prob = f.prob;
-    plan.num_vars = f.num_vars;
+    plan.formula = f;
     const int64_t m = f.num_clauses;
     std::vector<double> log_prob(m), prob(m);
-    clause_log_probs(f, log_prob.data());
+    clause_log_probs(f, log_prob.data(), pace);
     const double log_max = m ? *std::max_element(log_prob.begin(), log_prob.end()) : 0.0;
     double relative_sum = 0.0;  // S / max p(C): does not underflow
     for (int64_t c = 0; c < m; ++c) {
         prob[c] = std::exp(log_prob[c] - log_max);
         relative_sum += prob[c];
     }
-    const double total = std::exp(log_max) * relative_sum;
+    const double largest = std::exp(log_max), total = largest * relative_sum;
+    FallingOrder falling(log_prob, log_max);
+    const int heavy = heavy_buckets(falling);
 
     Grouping grouping;
     grouping.scale = std::numeric_limits<double>::infinity();
     if (wanted == Estimator::automatic || wanted == Estimator::grouped) {
         if (total > 0.02) {
             std::vector<double> absolute(m);
-            for (int64_t c = 0; c < m; ++c) absolute[c] = prob[c] * std::exp(log_max);
-            grouping = group_by_literal(f, absolute, total);
+            for (int64_t c = 0; c < m; ++c) absolute[c] = prob[c] * largest;
+            const double least = largest * std::exp(-static_cast<double>(heavy) / FallingOrder::PER_UNIT);
+            grouping = group_by_literal(f, absolute, total, least, pace);
         }
         const bool useful = !grouping.event.empty();
         if (wanted == Estimator::automatic)
@@ -147,35 +183,27 @@ SamplePlan make_plan(const Formula &f, Estimator wanted) {
     }
     plan.chosen = wanted;
 
-    const auto order = falling_order(log_prob, log_max);
-    plan.indptr.reserve(m + 1);
-    plan.literals.resize(f.size());
-    plan.indptr.push_back(0);
+    plan.order = std::move(falling.clauses);
+    const int32_t *const order = plan.order.data();
     if (wanted == Estimator::direct) {
-        for (int32_t c : order) append_clause(f, c, plan);
+        copy_clauses(order, order + m, plan, pace);
         plan.group_end = {m};
         plan.event = {{}};
         plan.cumulative = {1.0};
         return plan;
     }
     std::vector<double> weight;  // P(E_g) in units of max p(C) for coverage, of 1 for grouped
-    const double unit = wanted == Estimator::grouped ? 0.0 : log_max;
-    if (wanted == Estimator::grouped) {
-        for (int g = 0; g < static_cast<int>(grouping.event.size()); ++g) {
-            for (int32_t c : order)
-                if (grouping.group_of_clause[c] == g) append_clause(f, c, plan);
-            plan.group_end.push_back(plan.num_clauses());
-            weight.push_back(event_prob(f, grouping.event[g]));
-        }
-        plan.event = std::move(grouping.event);
-    }
-    for (int32_t c : order) {
-        if (wanted == Estimator::grouped && grouping.group_of_clause[c] >= 0) continue;
-        append_clause(f, c, plan);
-        weight.push_back(std::exp(log_prob[c] - unit));
+    if (wanted == Estimator::coverage) {
+        copy_clauses(order, order + falling.start[heavy], plan, pace);
+        weight.reserve(m);
+        for (const int32_t c : plan.order) weight.push_back(prob[c]);
+        plan.log_scale = log_max;
+    } else {
+        weight = order_by_group(plan, std::move(grouping), log_prob);
+        copy_clauses(plan.order.data(), plan.order.data() + m, plan, pace);
     }
     const double sum = std::accumulate(weight.begin(), weight.end(), 0.0);
-    plan.log_scale = unit + std::log(sum);
+    plan.log_scale += std::log(sum);
     plan.cumulative.resize(weight.size());
     double running = 0.0;
     for (size_t g = 0; g < weight.size(); ++g) plan.cumulative[g] = (running += weight[g]) / sum;
@@ -183,26 +211,20 @@ SamplePlan make_plan(const Formula &f, Estimator wanted) {
     return plan;
 }
 
-SHARPDNF_CLONES void run_block(const SamplePlan &plan, SampleScratch &scratch, uint64_t seed, uint64_t block,
-                               LaneWord &result) {
+SHARPDNF_CLONES bool run_block(const SamplePlan &plan, SampleScratch &scratch, uint64_t seed, uint64_t block,
+                               LaneWord &result, Poll &poll) {
+    Pace pace(poll);
     uint64_t mixed = seed ^ (block * 0xd1342543de82ef95ULL);
     LaneRandom random(splitmix64(mixed));
-    if (++scratch.now == 0) {  // the stamps have gone round once in 2^32 blocks
-        std::fill(scratch.stamp.begin(), scratch.stamp.end(), 0u);
-        scratch.now = 1;
-    }
-    const uint32_t now = scratch.now;
-    LaneWord *const words = scratch.words.data();
-    uint32_t *const stamp = scratch.stamp.data();
+    scratch.next_block();
+    const double *const prob = plan.formula.prob;
     int64_t operations = 0;
     const auto word_of = [&](int32_t literal) -> LaneWord & {
         const int32_t v = literal >> 1;
-        if (stamp[v] != now) {
-            stamp[v] = now;
-            words[v].bits = bernoulli(random, plan.prob[v]);
+        return scratch.word(v, [&]() __attribute__((always_inline)) {
             operations += 10;
-        }
-        return words[v];
+            return bernoulli(random, prob[v]);
+        });
     };
     const auto force = [&](int32_t literal, int lane) {
         if (literal & 1) word_of(literal).clear(lane);
@@ -232,7 +254,9 @@ SHARPDNF_CLONES void run_block(const SamplePlan &plan, SampleScratch &scratch, u
                     const int64_t c = (shared ? plan.group_end[shared - 1] : 0) + (g - shared);
                     single[singles] = lane;
                     single_clause[singles++] = c;
-                    for (int64_t i = plan.indptr[c]; i < plan.indptr[c + 1]; ++i) force(plan.literals[i], lane);
+                    const Span clause = plan.clause(c);
+                    for (const int32_t literal : clause) force(literal, lane);
+                    if (pace.stop(8 * (clause.last - clause.first))) return false;
                 }
             }
         }
@@ -241,8 +265,7 @@ SHARPDNF_CLONES void run_block(const SamplePlan &plan, SampleScratch &scratch, u
     LaneWord success, waiting;
     Lanes active = everywhere;
     const auto holds = [&](int64_t c, Lanes among) -> Lanes {
-        for (int64_t i = plan.indptr[c]; i < plan.indptr[c + 1]; ++i) {
-            const int32_t literal = plan.literals[i];
+        for (const int32_t literal : plan.clause(c)) {
             const Lanes word = word_of(literal).bits;
             ++operations;
             among &= word ^ Lanes::all(-static_cast<uint64_t>(literal & 1));
@@ -254,6 +277,7 @@ SHARPDNF_CLONES void run_block(const SamplePlan &plan, SampleScratch &scratch, u
     int64_t c = 0;
     for (int64_t g = 0; g < shared && any(active); ++g) {
         for (; c < plan.group_end[g] && any(active); ++c) {
+            if (pace.stop(8)) return false;
             const Lanes hit = holds(c, active);
             success.bits |= hit & own[g].bits;
             active &= ~hit;
@@ -270,7 +294,10 @@ SHARPDNF_CLONES void run_block(const SamplePlan &plan, SampleScratch &scratch, u
     int next = 0;
     while (next < singles && any(active)) {
         const int64_t own_clause = single_clause[by_clause[next]];
-        for (; c < own_clause && any(active); ++c) active &= ~holds(c, active);
+        for (; c < own_clause && any(active); ++c) {
+            if (pace.stop(8)) return false;
+            active &= ~holds(c, active);
+        }
         waiting.bits = active;
         for (; next < singles && single_clause[by_clause[next]] == own_clause; ++next) {
             const int lane = single[by_clause[next]];
@@ -281,6 +308,7 @@ SHARPDNF_CLONES void run_block(const SamplePlan &plan, SampleScratch &scratch, u
     }
     scratch.operations += operations;
     result = success;
+    return true;
 }
 
 namespace {
@@ -289,10 +317,10 @@ void tally_marginals(const SampleScratch &scratch, const LaneWord &success, Samp
     const int64_t total = success.ones();
     if (!total) return;
     out.marginal_successes += total;
-    for (size_t v = 0; v < scratch.words.size(); ++v) {
-        if (scratch.stamp[v] != scratch.now) continue;
+    for (int32_t v = 0; v < static_cast<int32_t>(out.seen.size()); ++v) {
+        if (!scratch.drawn(v)) continue;
         LaneWord hits;
-        hits.bits = scratch.words[v].bits & success.bits;
+        hits.bits = scratch.word(v).bits & success.bits;
         out.true_count[v] += hits.ones();
         out.seen[v] += total;
     }
@@ -321,12 +349,12 @@ void tally(const LaneWord &success, int64_t wanted, int64_t max_draws, SampleRes
 SampleResult sample(const SamplePlan &plan, uint64_t seed, int64_t successes, int64_t max_draws, int threads,
                     bool marginals, Poll &poll) {
     SampleResult out;
-    if (marginals) out.true_count.assign(plan.num_vars, 0), out.seen.assign(plan.num_vars, 0);
+    if (marginals) out.true_count.assign(plan.formula.num_vars, 0), out.seen.assign(plan.formula.num_vars, 0);
     threads = std::max(1, std::min(threads, 64));
     std::vector<SampleScratch> scratch;
     std::vector<SampleResult> partial(threads);
     scratch.reserve(threads);
-    scratch.emplace_back(plan.num_vars);
+    scratch.emplace_back(plan.formula.num_vars);
     std::vector<LaneWord> results;
     while (!out.complete && !poll.stopped()) {
         // As many blocks as the tally so far says are still needed: a number that depends on the draws alone.
@@ -338,21 +366,23 @@ SampleResult sample(const SamplePlan &plan, uint64_t seed, int64_t successes, in
         std::atomic<int64_t> next{0};
         std::atomic<bool> left_out{false};
         const auto work = [&](int t) {
+            Poll helper(poll, 0);
+            Poll &own = t == 0 ? poll : helper;
             for (int64_t b; (b = next.fetch_add(1)) < blocks;) {
-                if (t == 0 ? poll.look() : poll.stopped()) {
+                const auto number = static_cast<uint64_t>(out.blocks + b);
+                if (own.look() || !run_block(plan, scratch[t], seed, number, results[b], own)) {
                     left_out.store(true);  // block b was claimed and not run
                     return;
                 }
-                run_block(plan, scratch[t], seed, static_cast<uint64_t>(out.blocks + b), results[b]);
                 if (marginals) tally_marginals(scratch[t], results[b], t == 0 ? out : partial[t]);
             }
         };
         // A thread costs about 50 microseconds to start: worth it only for a few times that much work each.
         const int64_t per_block = out.blocks ? out.operations / out.blocks : 0;
         const int helpers = static_cast<int>(std::min<int64_t>(threads - 1, per_block * blocks / 100000));
-        while (static_cast<int>(scratch.size()) < helpers + 1) scratch.emplace_back(plan.num_vars);
+        while (static_cast<int>(scratch.size()) < helpers + 1) scratch.emplace_back(plan.formula.num_vars);
         if (marginals)
-            for (int t = 1; t <= helpers; ++t) partial[t].true_count.resize(plan.num_vars, 0), partial[t].seen.resize(plan.num_vars, 0);
+            for (int t = 1; t <= helpers; ++t) partial[t].true_count.resize(plan.formula.num_vars, 0), partial[t].seen.resize(plan.formula.num_vars, 0);
         std::vector<std::thread> pool;
         for (int t = 1; t <= helpers; ++t) pool.emplace_back(work, t);
         work(0);
@@ -370,66 +400,4 @@ SampleResult sample(const SamplePlan &plan, uint64_t seed, int64_t successes, in
             out.true_count[v] += part.true_count[v], out.seen[v] += part.seen[v];
     }
     return out;
-}
-
-namespace {
-
-// P(k, x) or Q(k, x), the regularised incomplete gamma functions, whichever is the smaller tail at x.
-double gamma_tail(double a, double x, bool upper) {
-    const double log_front = a * std::log(x) - x - std::lgamma(a);
-    if (!upper) {  // series for P(a, x), x < a
-        double term = 1.0 / a, sum = term;
-        for (double n = a + 1.0; term > sum * 1e-17; n += 1.0) sum += (term *= x / n);
-        return std::exp(log_front) * sum;
-    }
-    constexpr double tiny = 1e-300;  // Lentz's continued fraction for Q(a, x), x > a
-    double b = x + 1.0 - a, c = 1.0 / tiny, d = 1.0 / b, h = d;
-    for (int64_t i = 1; i < 100000000; ++i) {
-        const double an = -static_cast<double>(i) * (static_cast<double>(i) - a);
-        b += 2.0;
-        d = an * d + b;
-        if (std::fabs(d) < tiny) d = tiny;
-        c = b + an / c;
-        if (std::fabs(c) < tiny) c = tiny;
-        d = 1.0 / d;
-        const double step = d * c;
-        h *= step;
-        if (std::fabs(step - 1.0) < 1e-15) break;
-    }
-    return std::exp(log_front) * h;
-}
-
-// P(|(k-1)/R * R_mean - 1| > epsilon) for R ~ Gamma(k): the exact failure probability of GBAS.
-double gbas_failure(int64_t k, double epsilon) {
-    const double a = static_cast<double>(k);
-    const double low = (a - 1.0) / (1.0 + epsilon), high = (a - 1.0) / (1.0 - epsilon);
-    const double over = gamma_tail(a, low, false);
-    const double under = high > a ? gamma_tail(a, high, true) : 1.0 - gamma_tail(a, high, false);
-    return over + under;
-}
-
-// An upper bound of the same, at once: P(R <= x k) and P(R >= x k) are at most exp(-k (x - 1 - ln x)) (Chernoff).
-double gbas_failure_bound(int64_t k, double epsilon) {
-    const double a = static_cast<double>(k);
-    if (a * epsilon <= 1.0) return 1.0;
-    const auto tail = [&](double u) {  // u = x - 1; the series where the difference would cancel
-        return std::exp(-a * (std::fabs(u) < 1e-5 ? u * u * (0.5 - u / 3.0) : u - std::log1p(u)));
-    };
-    return tail(-(a * epsilon + 1.0) / (a * (1.0 + epsilon))) + tail((a * epsilon - 1.0) / (a * (1.0 - epsilon)));
-}
-
-}  // namespace
-
-int64_t gbas_successes(double epsilon, double delta) {
-    // Below, the exact tail takes seconds to sum and then asks for 10^10 successes: the bound asks for a few more.
-    const auto failure = epsilon < 1e-5 ? gbas_failure_bound : gbas_failure;
-    constexpr int64_t unlimited = int64_t{1} << 62;
-    int64_t low = 1, high = 2;
-    while (high < unlimited && failure(high, epsilon) > delta) low = high, high *= 2;
-    if (high == unlimited) return unlimited;
-    while (low + 1 < high) {
-        const int64_t middle = low + (high - low) / 2;
-        (failure(middle, epsilon) > delta ? low : high) = middle;
-    }
-    return high;
 }

@@ -10,7 +10,9 @@
 // P(formula) does not depend on the partition, so the one with the least S' needs the fewest draws: the choice looks
 // at the formula alone, needs no pilot, and leaves the guarantee untouched.
 #pragma once
+#include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "formula.hpp"
@@ -19,36 +21,75 @@
 
 enum class Estimator : int { automatic = 0, direct = 1, coverage = 2, grouped = 3 };
 
-// A formula laid out for sampling: clauses in falling weight within groups, selective literals first.
+struct Span {
+    const int32_t *first, *last;
+    const int32_t *begin() const { return first; }
+    const int32_t *end() const { return last; }
+};
+
+// A formula laid out for sampling: clauses in falling weight within groups. Most lanes are decided by the heaviest
+// clauses, so these are copied with their selective literals first; the others are read where they stand.
 struct SamplePlan {
-    std::vector<int64_t> indptr;
+    Formula formula;
+    std::vector<int32_t> order;               // the formula's clause at each place
+    std::vector<int64_t> indptr{0};           // of the copied clauses, the first ones of the order
     std::vector<int32_t> literals;
-    std::vector<int64_t> group_end;        // of each shared group: its clauses end here; singletons follow
+    std::vector<int64_t> group_end;           // of each shared group: its clauses end here; singletons follow
     std::vector<std::vector<int32_t>> event;  // E_g of each shared group
-    std::vector<double> cumulative;        // over shared groups, then singleton clauses, in units of S'
-    std::vector<int32_t> guide;            // bucket -> first group whose cumulative may exceed it
-    double log_scale = 0.0;                // log S'
-    Estimator chosen = Estimator::direct;
-    const double *prob = nullptr;
-    int64_t num_vars = 0;
+    std::vector<double> cumulative;           // over shared groups, then singleton clauses, in units of S'
+    std::vector<int32_t> guide;               // bucket -> first group whose cumulative may exceed it
+    double log_scale = 0.0;                   // log S'
+    Estimator chosen = Estimator::automatic;
 
     int64_t shared() const { return static_cast<int64_t>(group_end.size()); }
-    int64_t num_clauses() const { return static_cast<int64_t>(indptr.size()) - 1; }
+    int64_t copied() const { return static_cast<int64_t>(indptr.size()) - 1; }
+    SHARPDNF_INLINE Span clause(int64_t c) const {
+        if (c < copied()) return {literals.data() + indptr[c], literals.data() + indptr[c + 1]};
+        return {formula.literals + formula.indptr[order[c]], formula.literals + formula.indptr[order[c] + 1]};
+    }
 };
 
-SamplePlan make_plan(const Formula &f, Estimator wanted);
+// Throws Stopped when the poll says so.
+SamplePlan make_plan(const Formula &f, Estimator wanted, Poll &poll);
 
-// What one thread needs to run blocks.
-struct SampleScratch {
-    std::vector<LaneWord> words;
-    std::vector<uint32_t> stamp;
-    uint32_t now = 0;
+// What one thread needs to run blocks. Words stand in the order in which the block drew its variables: those of a
+// clause stand together, and memory is touched only as far as variables are drawn.
+class SampleScratch {
+  public:
+    explicit SampleScratch(int64_t num_vars) : slot_(num_vars, 0) { words_.reserve(num_vars); }
     int64_t operations = 0;  // 512-bit word operations: literal reads and random rounds
-    explicit SampleScratch(int64_t num_vars) : words(num_vars), stamp(num_vars, 0) {}
+
+    void next_block() {
+        const auto used = static_cast<uint32_t>(words_.size());
+        words_.clear();
+        if (base_ > std::numeric_limits<uint32_t>::max() - used - slot_.size()) {  // the slots have gone round
+            std::fill(slot_.begin(), slot_.end(), 0u);
+            base_ = 1;
+        } else {
+            base_ += used;
+        }
+    }
+    SHARPDNF_INLINE bool drawn(int32_t v) const { return slot_[v] - base_ < words_.size(); }
+    // The word of a variable that was drawn, or of one that was not: then `draw()` makes it.
+    template <class Draw> SHARPDNF_INLINE LaneWord &word(int32_t v, Draw draw) {
+        if (!drawn(v)) {
+            slot_[v] = base_ + static_cast<uint32_t>(words_.size());
+            words_.push_back({draw()});
+        }
+        return words_[slot_[v] - base_];
+    }
+    const LaneWord &word(int32_t v) const { return words_[slot_[v] - base_]; }
+
+  private:
+    std::vector<LaneWord> words_;
+    std::vector<uint32_t> slot_;  // base_ + the variable's place in words_; anything else: not drawn in this block
+    uint32_t base_ = 0xfff00000u;  // close to the end, so that longer runs go round and tests see it
 };
 
-// Runs block `block` of the stream `seed` and writes the success lanes: the same whichever thread runs it.
-void run_block(const SamplePlan &plan, SampleScratch &scratch, uint64_t seed, uint64_t block, LaneWord &success);
+// Runs block `block` of the stream `seed` and writes the success lanes: the same whichever thread runs it. False if
+// it was told to stop.
+bool run_block(const SamplePlan &plan, SampleScratch &scratch, uint64_t seed, uint64_t block, LaneWord &success,
+               Poll &poll);
 
 struct SampleResult {
     int64_t draws = 0, successes = 0, blocks = 0, operations = 0;
@@ -61,6 +102,3 @@ struct SampleResult {
 // Draws until `successes` are reached (draws after the last are dropped) or `max_draws` are made.
 SampleResult sample(const SamplePlan &plan, uint64_t seed, int64_t successes, int64_t max_draws, int threads,
                     bool marginals, Poll &poll);
-
-// The least k for which Huber's GBAS estimate (k-1)/R is within a factor 1 +- epsilon with probability 1 - delta.
-int64_t gbas_successes(double epsilon, double delta);

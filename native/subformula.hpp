@@ -6,6 +6,8 @@
 #include <numeric>
 #include <vector>
 
+#include "poll.hpp"
+
 // Clause c is lits[start(c) .. ends[c]), increasing by variable. An empty clause means true; no clause, false.
 struct Clauses {
     std::vector<int32_t> ends, lits;
@@ -31,30 +33,48 @@ inline uint64_t mix(uint64_t x) {  // splitmix64
 // Scratch memory for formulas over n variables; every rule costs about one pass over the literals it is given.
 class Workbench {
   public:
-    explicit Workbench(int64_t num_vars)
-        : count(2 * num_vars), stamp_(num_vars, 0), slot_(num_vars), unit_(2 * num_vars, 0), first_(2 * num_vars) {}
+    // With a poll, a pass throws Stopped when it says so; the formula it was given is as it was.
+    explicit Workbench(int64_t num_vars, Poll *poll = nullptr)
+        : count(2 * num_vars), poll_(poll), stamp_(num_vars, 0), slot_(num_vars), unit_(2 * num_vars, 0),
+          first_(2 * num_vars) {}
 
     std::vector<int32_t> vars;   // of the surveyed formula, in order of appearance
     std::vector<int32_t> count;  // of each of their literals
-    int64_t work = 0;            // literals touched so far: what the clock is polled by
+    int64_t work = 0;            // literals touched so far
 
+    void did(int64_t literals) {
+        work += literals;
+        tick(literals);
+    }
+    void tick(int64_t literals) {
+        if ((until_poll_ -= literals) > 0 || !poll_) return;
+        until_poll_ = 1 << 16;
+        if (poll_->look()) throw Stopped{};
+    }
+    // After clause c of a pass: subformulas are small and many, so only every 64th clause costs more than a test.
+    void passed(const Clauses &g, int32_t c) {
+        if ((c & 63) == 63) tick(g.ends[c] - g.start(c - 63));
+    }
     int32_t slot(int32_t var) const { return slot_[var]; }
     int32_t occurrences(int32_t var) const { return count[2 * var] + count[2 * var + 1]; }
 
     void survey(const Clauses &g) {
-        ++epoch_;
+        next_epoch(epoch_, stamp_);
         vars.clear();
-        for (const int32_t lit : g.lits) {
-            const int32_t v = lit >> 1;
-            if (stamp_[v] != epoch_) {
-                stamp_[v] = epoch_;
-                slot_[v] = static_cast<int32_t>(vars.size());
-                vars.push_back(v);
-                count[2 * v] = count[2 * v + 1] = 0;
+        const auto size = static_cast<int64_t>(g.lits.size());
+        for (int64_t i = 0, stretch = 0; i < size; did(stretch)) {
+            stretch = std::min<int64_t>(size - i, 1 << 16);
+            for (const int64_t end = i + stretch; i < end; ++i) {
+                const int32_t lit = g.lits[i], v = lit >> 1;
+                if (stamp_[v] != epoch_) {
+                    stamp_[v] = epoch_;
+                    slot_[v] = static_cast<int32_t>(vars.size());
+                    vars.push_back(v);
+                    count[2 * v] = count[2 * v + 1] = 0;
+                }
+                ++count[lit];
             }
-            ++count[lit];
         }
-        work += static_cast<int64_t>(g.lits.size());
     }
 
     // Literals that stand in every clause; `rest` is what remains. Needs survey(g).
@@ -72,6 +92,7 @@ class Workbench {
             for (const int32_t *lit = g.begin(c); lit != g.end(c); ++lit)
                 if (count[*lit] != g.count()) rest.lits.push_back(*lit);
             rest.close();
+            passed(g, c);
         }
         work += static_cast<int64_t>(g.lits.size());
         return true;
@@ -88,6 +109,7 @@ class Workbench {
                 const int32_t other = find(slot_[*lit >> 1]);
                 if (other != root) parent_[other] = root, --classes;
             }
+            passed(g, c);
         }
         work += static_cast<int64_t>(g.lits.size());
         if (classes <= 1) return false;
@@ -97,6 +119,7 @@ class Workbench {
             const int32_t root = find(slot_[*g.begin(c) >> 1]);
             if (part_[root] < 0) part_[root] = static_cast<int32_t>(parts.size()), parts.emplace_back();
             parts[part_[root]].push(g.begin(c), g.end(c));
+            passed(g, c);
         }
         return true;
     }
@@ -128,6 +151,7 @@ class Workbench {
                 occurs_[first_[*lit]++] = c;
             }
             signature_[c] = bits;
+            passed(g, c);
         }
         for (const int32_t v : vars)
             for (const int32_t lit : {2 * v, 2 * v + 1}) first_[lit] -= count[lit];
@@ -141,17 +165,18 @@ class Workbench {
         gone_.assign(g.ends.size(), 0);
         for (int32_t i = 0; i < count[lit ^ 1]; ++i) gone_[occurs_[first_[lit ^ 1] + i]] = 1;
         bool units = false;
-        const int64_t allowed = 128 * static_cast<int64_t>(g.lits.size()) + 256;  // generous: path formulas live on it
-        int64_t budget = allowed;
+        int64_t budget = 128 * static_cast<int64_t>(g.lits.size()) + 256;  // generous: path formulas live on it
         for (int32_t i = 0; i < count[lit]; ++i) {
             const int32_t c = occurs_[first_[lit] + i];
             if (g.width(c) == 1) return out.make_true();
             units |= g.width(c) == 2;
+            const int64_t before = budget;
             if (budget > 0) absorb(g, c, lit, budget);
+            did((before - budget) / 4);
         }
-        work += (allowed - budget) / 4;
         for (int32_t i = 0; i < count[lit]; ++i) gone_[occurs_[first_[lit] + i]] = 2;
         for (int32_t c = 0; c < g.count(); ++c) {
+            passed(g, c);
             if (gone_[c] == 1) continue;
             if (gone_[c] == 0) {
                 out.push(g.begin(c), g.end(c));
@@ -167,7 +192,7 @@ class Workbench {
 
     // l or (not l and D) is l or D: drops the negations of one-literal clauses, and the clauses those absorb.
     void reduce_units(Clauses &g) {
-        ++unit_epoch_;
+        next_epoch(unit_epoch_, unit_);
         bool again = true;
         for (int round = 0; again && round < 8; ++round) {
             again = false;
@@ -175,6 +200,7 @@ class Workbench {
                 if (g.width(c) == 1) unit_[*g.begin(c)] = unit_epoch_;
             swap_.clear();
             for (int32_t c = 0; c < g.count(); ++c) {
+                passed(g, c);
                 const auto start = swap_.lits.size();
                 bool absorbed = false;
                 for (const int32_t *lit = g.begin(c); lit != g.end(c) && !absorbed; ++lit) {
@@ -207,24 +233,25 @@ class Workbench {
         unseen_.resize(k);
         std::iota(unseen_.begin(), unseen_.end(), 0);
         near_.assign(k, 0);
-        int32_t num_parts = 0, tick = 0;
+        int32_t num_parts = 0, round = 0;
         while (!unseen_.empty()) {
             queue_.assign(1, unseen_.back());
             unseen_.pop_back();
             for (std::size_t head = 0; head < queue_.size() && !unseen_.empty(); ++head) {
-                ++tick;
+                ++round;
                 const int32_t v = vars[queue_[head]];
                 for (const int32_t lit : {2 * v, 2 * v + 1})
                     for (int32_t i = 0; i < count[lit]; ++i) {
                         const int32_t c = occurs_[first_[lit] + i];
                         budget -= g.width(c);
-                        for (const int32_t *l = g.begin(c); l != g.end(c); ++l) near_[slot_[*l >> 1]] = tick;
+                        tick(g.width(c));
+                        for (const int32_t *l = g.begin(c); l != g.end(c); ++l) near_[slot_[*l >> 1]] = round;
                     }
                 budget -= static_cast<int64_t>(unseen_.size());
                 if (budget < 0) return false;
                 std::size_t left = 0;
                 for (const int32_t s : unseen_) {
-                    if (near_[s] == tick) unseen_[left++] = s;
+                    if (near_[s] == round) unseen_[left++] = s;
                     else queue_.push_back(s);
                 }
                 unseen_.resize(left);
@@ -259,6 +286,7 @@ class Workbench {
                 for (const int32_t *l = g.begin(c); l != g.end(c); ++l)
                     if (part_[slot_[*l >> 1]] == part) hash_[c] += mix(static_cast<uint64_t>(*l) + 1);
                 if (hash_[c] == 0) return false;  // a clause that leaves the factor out
+                passed(g, c);
             }
             std::sort(hash_.begin(), hash_.end());
             combinations *= std::unique(hash_.begin(), hash_.end()) - hash_.begin();
@@ -281,6 +309,7 @@ class Workbench {
                 for (const int32_t *l = g.begin(c); l != g.end(c); ++l)
                     if (part_[slot_[*l >> 1]] == part) swap_.lits.push_back(*l);
                 swap_.close();
+                passed(g, c);
             }
             std::iota(order_.begin(), order_.end(), 0);
             const auto less = [this](int32_t a, int32_t b) {
@@ -328,7 +357,7 @@ class Workbench {
     }
 
     void drop_repeated_units(Clauses &g) {
-        ++unit_epoch_;
+        next_epoch(unit_epoch_, unit_);
         swap_.clear();
         for (int32_t c = 0; c < g.count(); ++c) {
             if (g.width(c) == 1) {
@@ -345,8 +374,22 @@ class Workbench {
         return a;
     }
 
-    int32_t epoch_ = 0, unit_epoch_ = 0;
-    std::vector<int32_t> stamp_, slot_, unit_, first_, occurs_, parent_, part_, unseen_, near_, queue_, order_, id_;
+    // Stamps of earlier epochs are told apart by their number; when the numbers have gone round, all are wiped. They
+    // start close to the end, so that this happens in every longer run and not once in 2^32 passes.
+    static constexpr uint32_t kFirstEpoch = 0xffffff00u;
+    static void next_epoch(uint32_t &epoch, std::vector<uint32_t> &stamps) {
+        if (++epoch != 0) return;
+        std::fill(stamps.begin(), stamps.end(), 0u);
+        epoch = 1;
+    }
+
+    Poll *poll_;
+    int64_t until_poll_ = 1 << 16;
+    uint32_t epoch_ = kFirstEpoch, unit_epoch_ = kFirstEpoch;
+    std::vector<uint32_t> stamp_;
+    std::vector<int32_t> slot_;
+    std::vector<uint32_t> unit_;
+    std::vector<int32_t> first_, occurs_, parent_, part_, unseen_, near_, queue_, order_, id_;
     std::vector<int64_t> rank_;
     std::vector<uint64_t> signature_, hash_;
     std::vector<uint8_t> gone_;

@@ -70,9 +70,9 @@ def posterior(
     if circuit is not None:
         log_prob = float(circuit.evaluate(dnf.prob[None, :])[0])
         return Posterior(circuit.marginals(dnf.prob), log_prob, True, 0, np.zeros(dnf.num_vars))
-    log_prob, prob, draws, met = sample_marginals(dnf, epsilon=epsilon, delta=delta, rng=generator, limit=limit)
-    successes = max(1.0, draws * math.exp(min(0.0, log_prob)))
-    return Posterior(prob, log_prob, False, draws, np.sqrt(prob * (1.0 - prob) / successes), met)
+    found = sample_marginals(dnf, epsilon=epsilon, delta=delta, rng=generator, limit=limit)
+    std_error = np.sqrt(found.prob * (1.0 - found.prob) / max(1, found.successes))
+    return Posterior(found.prob, found.log_prob, False, found.draws, std_error, found.complete)
 
 
 def influence(
@@ -89,21 +89,28 @@ def influence(
     From samples: P(formula | v) = P(v | formula) P / p_v, so the difference is P (q_v - p_v) / (p_v (1 - p_v)) with
     q_v the marginal. Where p_v is 0 or 1 one side has no samples and is counted on its own.
     """
+    check_tolerance(epsilon, delta)
+    limit = make_limit(timeout, threads)
     if trivial_log_prob(require_dnf(dnf)) is not None:
         return np.zeros(dnf.num_vars)
-    limit = make_limit(timeout, threads)
     circuit = _circuit(dnf, limit)
     if circuit is not None:
         return circuit.gradient(dnf.prob)[1]
     generator, _ = make_rng(rng)
     asked: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "threads": threads}
-    log_prob, given, _, _ = sample_marginals(dnf, epsilon=epsilon, delta=delta, rng=generator, limit=limit)
+    out = np.zeros(dnf.num_vars)
     spread = dnf.prob * (1.0 - dnf.prob)
-    out = np.divide(given - dnf.prob, spread, out=np.zeros(dnf.num_vars), where=spread > 0) * math.exp(log_prob)
+    if _possible(dnf):
+        found = sample_marginals(dnf, epsilon=epsilon, delta=delta, rng=generator, limit=limit)
+        np.divide(found.prob - dnf.prob, spread, out=out, where=spread > 0)
+        out *= math.exp(found.log_prob)
     occurring = np.unique(dnf.literals >> 1)
     for v in occurring[spread[occurring] == 0.0]:
-        sides = [count(condition(dnf, {int(v) + 1: side}), rng=generator, **asked).prob for side in (True, False)]
-        out[v] = sides[0] - sides[1]
+        p = [
+            count(condition(dnf, {int(v) + 1: side}), rng=generator, timeout=_left(timeout, limit), **asked).prob
+            for side in (True, False)
+        ]
+        out[v] = p[0] - p[1]
     return out
 
 
@@ -147,9 +154,8 @@ def _index(dnf: DNF, variable: int | str) -> int:
 
 
 def conjunction(left: DNF, right: DNF) -> DNF:
-    """left and right as one DNF over the same variables: every pair of clauses joined."""
-    if left.num_vars != right.num_vars or not np.array_equal(left.prob, right.prob):
-        raise InvalidFormula("both formulas must have the same variables and probabilities")
+    """left and right as one DNF: every pair of clauses joined. Variables are the same by name, or by number."""
+    left, right = _over_same_variables(left, right)
     size = left.num_literals * right.num_clauses + right.num_literals * left.num_clauses
     if size > MAX_VARS:
         raise LimitError(f"the conjunction of the two formulas has {size} literals")
@@ -165,35 +171,70 @@ def conjunction(left: DNF, right: DNF) -> DNF:
     return DNF.trusted(*joined.arrays, names=left.names)
 
 
-def conditional(formula: DNF, given: DNF, *, epsilon: float = 0.1, delta: float = 0.05, **asked: Any) -> Estimate:
-    """P(formula | given) = P(formula and given) / P(given), relative (epsilon, delta).
+def _over_same_variables(left: DNF, right: DNF) -> tuple[DNF, DNF]:
+    """Both formulas over the variables of either: those with one name are one variable, whatever their numbers."""
+    if left.names is not None and right.names is not None and left.names != right.names:
+        place = {name: v for v, name in enumerate(left.names)}
+        moved = np.array([place.setdefault(name, len(place)) for name in right.names], dtype=np.int32)
+        prob = np.empty(len(place))
+        prob[moved], prob[: left.num_vars] = right.prob, left.prob
+        if not np.array_equal(prob[moved], right.prob):
+            raise InvalidFormula("the formulas give one variable two probabilities")
+        literals = 2 * moved[right.literals >> 1] + (right.literals & 1)
+        left = DNF(left.indptr, left.literals, prob, names=tuple(place))
+        right = DNF.from_arrays(right.indptr, literals, prob, names=tuple(place))
+    if left.num_vars != right.num_vars or not np.array_equal(left.prob, right.prob):
+        raise InvalidFormula("both formulas must have the same variables and probabilities")
+    return left, right
 
-    Each count gets epsilon / (2 + epsilon) and delta / 2: then the ratio of the two is within 1 +- epsilon.
+
+def conditional(
+    formula: DNF,
+    given: DNF,
+    *,
+    guarantee: str | None = None,
+    epsilon: float = 0.1,
+    delta: float = 0.05,
+    rng: Seed = None,
+    timeout: float | None = None,
+    **asked: Any,
+) -> Estimate:
+    """P(formula | given) = P(formula and given) / P(given), relative (epsilon, delta) unless asked otherwise.
+
+    Each count gets epsilon / (2 + epsilon) and delta / 2: then the ratio of the two is within 1 +- epsilon. Additive
+    errors of both would promise nothing about the ratio, so ``guarantee="additive"`` is served by a relative one.
     """
     check_tolerance(epsilon, delta)
-    asked = {**asked, "epsilon": epsilon / (2.0 + epsilon), "delta": delta / 2.0}
-    below = count(given, **asked)
+    generator, seed = make_rng(rng)
+    limit = make_limit(timeout, None)
+    asked |= {"guarantee": "relative" if guarantee == "additive" else guarantee, "rng": generator}
+    asked |= {"epsilon": epsilon / (2.0 + epsilon), "delta": delta / 2.0}
+    both = conjunction(formula, given)
+    below = count(given, timeout=_left(timeout, limit), **asked)
     if below.log_prob == -math.inf:
         raise InvalidFormula("the formula that is given has probability 0")
-    above = count(conjunction(formula, given), **asked)
+    above = count(both, timeout=_left(timeout, limit), **asked)
     log_prob = min(0.0, above.log_prob - below.log_prob)
-    info = {"joint": above.to_dict(), "given": below.to_dict()}
-    if above.guarantee == below.guarantee == "exact":
-        return exact_estimate(log_prob, "conditional", info=info, seconds=above.seconds + below.seconds)
+    rest: dict[str, Any] = {"seed": seed, "seconds": above.seconds + below.seconds}
+    rest["info"] = {"joint": above.to_dict(), "given": below.to_dict()}
+    promises = {above.guarantee, below.guarantee}
+    if promises == {"exact"}:
+        return exact_estimate(log_prob, "conditional", **rest)
+    promise = "relative" if promises <= {"exact", "relative"} else "none"
+    promise = "bounds" if promises <= {"exact", "bounds"} else promise
     return Estimate(
         log_prob=log_prob,
-        guarantee="relative" if above.met and below.met else "none",
+        guarantee=promise,
         engine="conditional",
-        epsilon=epsilon,
-        delta=delta,
+        epsilon=epsilon if promise == "relative" else None,
+        delta=delta if promise == "relative" else None,
         log_lower=above.log_lower - below.log_upper,
         log_upper=min(0.0, above.log_upper - below.log_lower),
         log_certified_lower=above.log_certified_lower - below.log_certified_upper,
         log_certified_upper=min(0.0, above.log_certified_upper - below.log_certified_lower),
         samples=above.samples + below.samples,
-        seconds=above.seconds + below.seconds,
         met=above.met and below.met,
-        info=info,
+        **rest,
     )
 
 
@@ -250,8 +291,7 @@ def count_weights(
     asked: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "threads": threads, "rng": generator}
     out = np.empty(len(rows))
     for i, row in enumerate(rows):
-        left = None if timeout is None else limit.seconds_left
-        out[i] = count(dnf.with_prob(row), timeout=left, **asked).log_prob
+        out[i] = count(dnf.with_prob(row), timeout=_left(timeout, limit), **asked).log_prob
     return out
 
 
@@ -267,7 +307,15 @@ def _circuit(dnf: DNF, limit: Limit, *, insist: bool = False) -> Circuit | None:
     return compile_circuit(dnf, limit, nodes=COMPILE_NODES)
 
 
+def _left(timeout: float | None, limit: Limit) -> float | None:
+    """What is left of the caller's timeout for the next of several counts."""
+    return None if timeout is None else limit.seconds_left
+
+
+def _possible(dnf: DNF) -> bool:
+    return dnf.num_clauses > 0 and bool(np.any(dnf.clause_log_probs() > -math.inf))
+
+
 def _require_possible(dnf: DNF) -> None:
-    possible = dnf.num_clauses > 0 and bool(np.any(dnf.clause_log_probs() > -math.inf))
-    if not possible:
+    if not _possible(dnf):
         raise InvalidFormula("the formula has probability 0: nothing can be conditioned on it")

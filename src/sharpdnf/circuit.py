@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from sharpdnf import _native
 from sharpdnf.dnf import FloatArray
+from sharpdnf.estimate import Limit
 
 FALSE, TRUE, TERM, OR, AND, SHANNON = range(6)
 
@@ -46,16 +47,18 @@ class Circuit:
 
     def log_gradient(self, prob: npt.ArrayLike) -> tuple[float, FloatArray]:
         """(log P, float64[n] d log P / d prob[v]), by one backward pass; zeros if P is 0."""
+        return self._slopes(prob, of_log=True)
+
+    def gradient(self, prob: npt.ArrayLike) -> tuple[float, FloatArray]:
+        """(log P, float64[n] d P / d prob[v]), which need not be 0 where P is."""
+        return self._slopes(prob, of_log=False)
+
+    def _slopes(self, prob: npt.ArrayLike, of_log: bool) -> tuple[float, FloatArray]:
         values = np.ascontiguousarray(prob, dtype=np.float64)
         if values.shape != (self.num_vars,):
             raise ValueError(f"expected {self.num_vars} probabilities, not shape {values.shape}")
-        out: tuple[float, FloatArray] = _native.circuit_slopes(*self._arrays, values)
+        out: tuple[float, FloatArray] = _native.circuit_slopes(*self._arrays, values, of_log)
         return out
-
-    def gradient(self, prob: npt.ArrayLike) -> tuple[float, FloatArray]:
-        """(log P, float64[n] d P / d prob[v])."""
-        log_prob, slope = self.log_gradient(prob)
-        return log_prob, slope * np.exp(log_prob)
 
     def marginals(self, prob: npt.ArrayLike) -> FloatArray:
         """float64[n]: P(v | formula) = p + p (1 - p) d log P / d p. The formula must be possible."""
@@ -63,8 +66,8 @@ class Circuit:
         _, slope = self.log_gradient(values)
         return np.clip(values + values * (1.0 - values) * slope, 0.0, 1.0)
 
-    def count(self) -> int:
-        """The number of satisfying assignments over all n variables, as an exact integer."""
+    def count(self, limit: Limit | None = None) -> int | None:
+        """The number of satisfying assignments over all n variables, as an exact integer; None at the deadline."""
         # Values are numerator / 2^shift, a shift at most the number of variables below the node.
         value: list[tuple[int, int]] = []
         last_use = self._last_use()
@@ -74,6 +77,8 @@ class Circuit:
             elif kind == TERM:
                 value.append((1, b - a))
             else:
+                if limit is not None and i % 1024 == 0 and limit.expired:
+                    return None
                 (x, s), (y, t) = value[a], value[b]
                 if kind == AND:
                     value.append((x * y, s + t))

@@ -216,7 +216,7 @@ def engines(
 
     for name, engine in discover().items():
         if as_json:
-            fields = {"engine": name, "guarantees": engine.guarantees, "options": engine.options}
+            fields = {"engine": name, "guarantees": engine.guarantees, "options": list(engine.options)}
             echo(json.dumps({**fields, "extra": engine.extra, "summary": engine.summary}))
             continue
         echo(f"{name:<12}{engine.summary}")

@@ -7,6 +7,7 @@ variable. Signed 1-based integers exist only at the border: in :meth:`DNF.from_c
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -42,7 +43,7 @@ class DNF:
 
     def __post_init__(self) -> None:
         for name, dtype in (("indptr", np.int64), ("literals", np.int32), ("prob", np.float64)):
-            array = np.ascontiguousarray(getattr(self, name), dtype=dtype)
+            array = _as_array(name, getattr(self, name), dtype)
             if array.ndim != 1:
                 raise InvalidFormula(f"{name} must be one-dimensional, not of shape {array.shape}")
             if array.flags.writeable:
@@ -52,8 +53,12 @@ class DNF:
         problem = _native.check_formula(self.indptr, self.literals, self.prob)
         if problem:
             raise InvalidFormula(problem)
-        if self.names is not None and len(self.names) != self.num_vars:
-            raise InvalidFormula(f"{len(self.names)} names for {self.num_vars} variables")
+        if self.names is not None:
+            _check_names(self.names, self.num_vars)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled and copied through ``trusted``, so that the arrays stay read-only."""
+        return type(self).trusted, tuple(getattr(self, name) for name in DNF.__slots__)
 
     @classmethod
     def trusted(
@@ -76,8 +81,8 @@ class DNF:
     @classmethod
     def from_arrays(cls, indptr: IntArray, literals: LitArray, prob: FloatArray, **rest: Any) -> Self:
         """Builds from CSR arrays in any literal order: sorts, merges repeats, drops impossible clauses."""
-        indptr = np.ascontiguousarray(indptr, dtype=np.int64)
-        literals = np.ascontiguousarray(literals, dtype=np.int32)
+        indptr = _as_array("indptr", indptr, np.int64)
+        literals = _as_array("literals", literals, np.int32)
         if indptr.ndim != 1 or len(indptr) < 1 or indptr[0] != 0 or indptr[-1] != len(literals):
             raise InvalidFormula("indptr must start at 0 and end at the number of literals")
         if np.any(np.diff(indptr) < 0):
@@ -105,10 +110,7 @@ class DNF:
         rows = [list(clause) for clause in clauses]
         indptr = np.zeros(len(rows) + 1, dtype=np.int64)
         np.cumsum([len(row) for row in rows], out=indptr[1:])
-        try:
-            signed = np.array([lit for row in rows for lit in row], dtype=np.int64)
-        except (TypeError, ValueError, OverflowError) as error:
-            raise InvalidFormula(f"clauses must hold nonzero integers: {error}") from None
+        signed = _as_array("clauses", np.array([lit for row in rows for lit in row] or np.zeros(0, np.int64)), np.int64)
         if np.any(signed == 0):
             raise InvalidFormula("literal 0: variables are numbered from 1")
         if isinstance(prob, Mapping):
@@ -116,7 +118,10 @@ class DNF:
             if prob and min(prob) < 1:
                 raise InvalidFormula(f"prob names variable {min(prob)}: variables are numbered from 1")
         else:
-            largest_given = 0 if prob is None else len(np.atleast_1d(np.asarray(prob)))
+            given = np.zeros(0) if prob is None else np.asarray(prob, dtype=np.float64)
+            if given.ndim != 1:
+                raise InvalidFormula(f"prob must map or list probabilities, not be of shape {given.shape}")
+            largest_given = len(given)
         used = int(np.abs(signed).max(initial=0))
         n = max(used, largest_given) if num_vars is None else int(num_vars)
         if n < used or n < largest_given:
@@ -127,8 +132,7 @@ class DNF:
         if isinstance(prob, Mapping):
             for variable, p in prob.items():
                 values[variable - 1] = p
-        elif prob is not None:
-            given = np.atleast_1d(np.asarray(prob, dtype=np.float64))
+        else:
             values[: len(given)] = given
         literals = (2 * (np.abs(signed) - 1) + (signed < 0)).astype(np.int32)
         return cls.from_arrays(indptr, literals, values, names=None if names is None else tuple(names))
@@ -223,6 +227,28 @@ class DNF:
         return " | ".join(parts) or "false"
 
 
+def _as_array(name: str, values: npt.ArrayLike, dtype: type[np.generic]) -> np.ndarray[Any, Any]:
+    """A contiguous array of ``dtype``; what an integer type would round or wrap around is refused, never changed."""
+    array = np.asarray(values)
+    if issubclass(dtype, np.integer) and array.size:
+        if array.dtype.kind not in "iu":
+            raise InvalidFormula(f"{name} must hold integers, not {array.dtype}")
+        limits = np.iinfo(dtype)
+        if not np.can_cast(array.dtype, dtype) and (array.min() < limits.min or array.max() > limits.max):
+            raise InvalidFormula(f"{name} must lie between {limits.min} and {limits.max}")
+    return np.ascontiguousarray(array, dtype=dtype)
+
+
+def _check_names(names: tuple[str, ...], num_vars: int) -> None:
+    if len(names) != num_vars:
+        raise InvalidFormula(f"{len(names)} names for {num_vars} variables")
+    if not all(isinstance(name, str) and name for name in names):
+        raise InvalidFormula("names must be strings, none of them empty")
+    if len(set(names)) != num_vars:
+        twice = next(name for name, times in Counter(names).items() if times > 1)
+        raise InvalidFormula(f"two variables have the name {twice!r}")
+
+
 @dataclass(frozen=True, slots=True)
 class Batch:
     """Many formulas as one bigger formula: formula ``f`` is clauses ``formula_indptr[f]:formula_indptr[f + 1]``.
@@ -257,6 +283,9 @@ class Batch:
     def of(cls, formulas: Iterable[DNF]) -> Batch:
         """Stacks formulas with shifted variables."""
         parts = list(formulas)
+        for part in parts:
+            if not isinstance(part, DNF):
+                raise TypeError(f"expected formulas, not {type(part).__name__}: build them with DNF.from_clauses")
         shift = np.cumsum([0] + [f.num_vars for f in parts])
         starts = np.cumsum([0] + [f.num_literals for f in parts])
         if shift[-1] > MAX_VARS:

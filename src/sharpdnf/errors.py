@@ -15,6 +15,9 @@ SharpDNFError
 
 from __future__ import annotations
 
+import functools
+from typing import Any
+
 
 class SharpDNFError(Exception):
     """Base of everything a user can mend."""
@@ -26,6 +29,9 @@ class ParseError(SharpDNFError):
     def __init__(self, message: str, *, file: str = "<text>", line: int = 0) -> None:
         self.file, self.line, self.message = file, line, message
         super().__init__(f"{file}:{line}: {message}" if line else f"{file}: {message}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return functools.partial(ParseError, file=self.file, line=self.line), (self.message,)
 
 
 class InvalidFormula(SharpDNFError, ValueError):
@@ -40,7 +46,11 @@ class MissingExtra(SharpDNFError, ImportError):
     """An optional dependency is not installed."""
 
     def __init__(self, what: str, extra: str) -> None:
+        self.what, self.extra = what, extra
         super().__init__(f"{what} needs an optional dependency: pip install 'sharpdnf[{extra}]'")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return MissingExtra, (self.what, self.extra)
 
 
 class LimitError(SharpDNFError):

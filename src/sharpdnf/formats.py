@@ -279,6 +279,10 @@ def _weights(dnf: DNF) -> tuple[FloatArray, FloatArray] | None:
     if rest != 1.0:
         _scale_one(plus, minus, dnf.prob, rest)
     plus, minus = plus * powers, minus * powers
+    sums = plus + minus
+    sums[np.abs(sums - 1.0) <= 2.0**-52] = 1.0  # as they are read
+    if not np.array_equal(plus / sums, np.abs(dnf.prob)):  # a small weight lost digits, or all of them
+        raise InvalidFormula(f"log_scale = {dnf.log_scale} leaves small weights no digits: write dialect sharpdnf")
     return None if np.all(plus == 1.0) and np.all(minus == 1.0) else (plus, minus)
 
 

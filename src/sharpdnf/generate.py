@@ -278,7 +278,8 @@ def _check_choice(name: str, value: object, choices: tuple[object, ...]) -> None
 def _draw_widths(spec: PaperSpec | UniformSpec, rng: np.random.Generator) -> IntArray:
     """int64[m]: clause widths uniform in [minW, maxW], once the request is known to be possible."""
     low, high = spec.width if isinstance(spec.width, tuple | list) else (spec.width, spec.width)
-    for name, value in (("num_vars", spec.num_vars), ("num_clauses", spec.num_clauses), ("width", low)):
+    sizes = (("num_vars", spec.num_vars), ("num_clauses", spec.num_clauses), ("width", low), ("width", high))
+    for name, value in sizes:
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
             raise InvalidFormula(f"{name} must be a positive integer, not {value!r}")
     if high < low:

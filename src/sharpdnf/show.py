@@ -27,6 +27,11 @@ def scientific(log_value: float, digits: int = 6) -> str:
     return f"{mantissa}e{exponent:+03d}"
 
 
+def true_digits(log_value: float) -> int:
+    """How many digits of exp(log_value) a double's logarithm still knows: its rounding grows with its size."""
+    return 15 - math.ceil(math.log10(max(1.0, abs(log_value)))) if math.isfinite(log_value) else 15
+
+
 def whole(value: int) -> str:
     """An integer in full if a person can read it, else its leading digits."""
     text = str(value)
@@ -64,8 +69,9 @@ def interval(estimate: Estimate) -> str:
 
 
 def unweighted(dnf: DNF) -> bool:
-    """Whether the answer is a number of models: every variable is as likely true as false."""
-    return bool((dnf.prob == 0.5).all())
+    """Whether the answer is a number of models: no weights (a scale of 1) or weights of 1 (a scale of 2^n)."""
+    plain = dnf.log_scale == 0.0 or math.isclose(dnf.log_scale, dnf.num_vars * math.log(2), rel_tol=1e-12)
+    return plain and bool((dnf.prob == 0.5).all())
 
 
 def weighted_count(dnf: DNF, estimate: Estimate) -> tuple[str, str] | None:
@@ -134,5 +140,5 @@ def competition_lines(dnf: DNF, estimate: Estimate) -> str:
     if exact and plain and isinstance(estimate.count, int):
         lines.append(f"c s exact arb int {estimate.count}")
     else:
-        lines.append(f"c s {'exact' if exact else 'approx'} arb float {scientific(log_value, 16)}")
+        lines.append(f"c s {'exact' if exact else 'approx'} arb float {scientific(log_value, true_digits(log_value))}")
     return "\n".join(lines)

@@ -28,8 +28,8 @@ class Simplified:
 
     dnf: DNF
     """One formula over the variables that occur in it; no clause if nothing is left to solve."""
-    variables: IntArray
-    """int64[n']: the original variable of each remaining one."""
+    kept: IntArray | None
+    """int64[n']: the original variable of each remaining one; None if nothing changed."""
     log_factor: float
     log_miss: float
     log_hit: float
@@ -37,25 +37,31 @@ class Simplified:
     notes: dict[str, int]
     """How many of each of NOTES, where there were any."""
 
+    @property
+    def variables(self) -> IntArray:
+        """int64[n']: the original variable of each remaining one."""
+        return np.arange(self.dnf.num_vars) if self.kept is None else self.kept
+
     def combine(self, log_mu: float) -> float:
         """log P of the original from log mu of what remains: log F + log((1 - M) + M mu)."""
         return min(0.0, self.log_factor + float(np.logaddexp(self.log_hit, self.log_miss + min(log_mu, 0.0))))
 
 
-def simplify(dnf: DNF, *, solve: bool = True) -> Simplified:
+def simplify(dnf: DNF, *, solve: bool = True, seconds: float = math.inf) -> Simplified:
     """Removes what can be removed in linear time; ``solve`` also solves small components exactly.
 
     The steps: variables of probability 0 or 1, impossible and duplicate clauses, absorbed clauses (within a linear
     budget), negations of one-literal clauses, common literals, and independent components, of which those of one
-    clause are always folded in. A formula that is true has no clause left and log M = -inf.
+    clause are always folded in. A formula that is true has no clause left and log M = -inf. After ``seconds`` the
+    formula is left as it is.
     """
-    arrays, log_factor, log_miss, log_hit, counts = _native.simplify(*dnf.arrays, solve)
+    arrays, log_factor, log_miss, log_hit, counts = _native.simplify(*dnf.arrays, solve, seconds)
     notes = {name: n for name, n in zip(NOTES, counts, strict=True) if n}
     if arrays is None:
-        return Simplified(dnf, np.arange(dnf.num_vars), log_factor, log_miss, log_hit, notes)
-    indptr, literals, prob, variables = arrays
-    names = None if dnf.names is None else tuple(dnf.names[v] for v in variables)
-    return Simplified(DNF.trusted(indptr, literals, prob, names=names), variables, log_factor, log_miss, log_hit, notes)
+        return Simplified(dnf, None, log_factor, log_miss, log_hit, notes)
+    indptr, literals, prob, kept = arrays
+    names = None if dnf.names is None else tuple(dnf.names[v] for v in kept)
+    return Simplified(DNF.trusted(indptr, literals, prob, names=names), kept, log_factor, log_miss, log_hit, notes)
 
 
 def trivial_log_prob(dnf: DNF) -> float | None:

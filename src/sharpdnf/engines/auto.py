@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from sharpdnf.dnf import DNF
-from sharpdnf.engines.bounds import bounds
+from sharpdnf.engines.bounds import bounds, log_midpoint
 from sharpdnf.engines.conditioned import conditioned
 from sharpdnf.engines.dtree import bounds_meet, dtree
 from sharpdnf.engines.registry import engine
@@ -55,7 +55,12 @@ def _pairs_pay(dnf: DNF, epsilon: float, delta: float) -> bool:
 
 
 def clip(estimate: Estimate, log_lower: float, log_upper: float) -> Estimate:
-    """Moves the answer and its interval into certified bounds: towards the truth, so every promise survives."""
+    """Moves the answer and its interval into certified bounds: towards the truth, so every promise survives.
+
+    An engine that had no time for a single draw has no answer of its own: it gets the middle of the bounds.
+    """
+    if not estimate.met and estimate.samples == 0:
+        estimate = estimate.replace(log_prob=log_midpoint(log_lower, log_upper))
 
     def inside(x: float) -> float:
         return min(max(x, log_lower), log_upper)

@@ -6,6 +6,8 @@ and treat clauses as independent in each of the 2^K cases (``native/conditioned.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from sharpdnf import _native
@@ -16,11 +18,14 @@ from sharpdnf.estimate import Estimate, Limit
 MAX_VARIABLES = 12
 
 
-def approximate(dnf: DNF, variables: int = 8) -> float:
-    """log of the approximation for a formula with at least one clause; ``variables=0`` is 1 - prod(1 - p(C))."""
+def approximate(dnf: DNF, variables: int = 8, seconds: float = math.inf) -> float | None:
+    """log of the approximation for a formula with clauses, None if there was no time for it.
+
+    ``variables=0`` is 1 - prod(1 - p(C)).
+    """
     if not 0 <= variables <= MAX_VARIABLES:
         raise ValueError(f"variables must lie between 0 and {MAX_VARIABLES}, not {variables}")
-    log_prob: float = _native.conditioned(*dnf.arrays, variables=variables)
+    log_prob: float | None = _native.conditioned(*dnf.arrays, variables=variables, seconds=seconds)
     return log_prob
 
 
@@ -39,9 +44,11 @@ def conditioned(
     limit: Limit,
     variables: int = 8,
 ) -> Estimate:
+    log_prob = approximate(dnf, variables, limit.seconds_left)
     return Estimate(
-        log_prob=approximate(dnf, variables),
+        log_prob=math.log(0.5) if log_prob is None else log_prob,
         guarantee="none",
         engine="conditioned",
+        met=log_prob is not None,
         info={"variables": min(variables, dnf.num_vars)},
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import os
 import time
 from collections.abc import Sequence
@@ -57,7 +58,7 @@ def count(
         estimate = _run_simplified(dnf, found, asked)
     else:
         estimate = found.run(dnf, **asked)
-    return _finish(dnf, estimate, seed, started)
+    return _finish(dnf, estimate, seed, limit, started)
 
 
 def make_limit(timeout: float | None, threads: int | None) -> Limit:
@@ -81,20 +82,21 @@ def make_rng(rng: Seed) -> tuple[np.random.Generator, int]:
     elif rng is None:
         seed = int.from_bytes(os.urandom(7), "little")
     else:
-        seed = int(rng)
+        seed = operator.index(rng)
         if seed < 0:
             raise ValueError(f"a seed must not be negative, not {seed}")
     return np.random.Generator(np.random.SFC64(seed)), seed
 
 
 def _run_simplified(dnf: DNF, found: Engine, asked: dict[str, Any]) -> Estimate:
-    simple = simplify(dnf)
+    limit: Limit = asked["limit"]
+    simple = simplify(dnf, seconds=limit.seconds_left)
     notes = {"simplified": simple.notes} if simple.notes else {}
     if simple.dnf.num_clauses == 0:
         return exact_estimate(simple.combine(-math.inf), "simplify", info={**notes, "why": "simplification decides it"})
     estimate = found.run(simple.dnf, **asked)
-    if not estimate.met:
-        estimate = clip(estimate, *certified_bounds(simple.dnf))
+    if not estimate.met and estimate.log_certified_lower == -math.inf:
+        estimate = clip(estimate, *certified_bounds(simple.dnf, seconds=limit.seconds_left))
     return put_together(estimate, simple).replace(info={**estimate.info, **notes})
 
 
@@ -106,7 +108,7 @@ def count_together(
     found = find(asked["engine"])
     check_options(found, options)
     wanted = check_guarantee(found, asked["guarantee"])
-    simple = [simplify(dnf) for dnf in dnfs]
+    simple = [simplify(dnf, seconds=limit.seconds_left) for dnf in dnfs]
     left = [i for i, s in enumerate(simple) if s.dnf.num_clauses > 0 and trivial_log_prob(s.dnf) is None]
     common = {"guarantee": wanted, "epsilon": asked["epsilon"], "delta": asked["delta"], "rng": rng, "limit": limit}
     assert found.run_many is not None
@@ -127,33 +129,36 @@ def put_together(estimate: Estimate, simple: Simplified) -> Estimate:
     return estimate.replace(**{name: simple.combine(getattr(estimate, name)) for name in names})
 
 
-def _finish(dnf: DNF, estimate: Estimate, seed: int, started: float) -> Estimate:
+def _finish(dnf: DNF, estimate: Estimate, seed: int, limit: Limit, started: float) -> Estimate:
     info = {**estimate.info, "normalised": list(dnf.notes)} if dnf.notes else estimate.info
     return estimate.replace(
         seed=seed,
         log_wmc=estimate.log_prob + dnf.log_scale,
-        count=_model_count(dnf, estimate),
+        count=_model_count(dnf, estimate, limit),
         seconds=time.perf_counter() - started,
         info=info,
     )
 
 
-def _model_count(dnf: DNF, estimate: Estimate) -> int | float | None:
-    """2^n P: an exact integer where the engine is exact and all probabilities are 1/2; inf beyond a double."""
+def _model_count(dnf: DNF, estimate: Estimate, limit: Limit) -> int | float:
+    """2^n P: an exact integer where the engine is exact and all probabilities are 1/2; inf beyond a double.
+
+    At the deadline it is a double: the answer is there, and its digits were not to take longer.
+    """
     if estimate.guarantee == "exact" and bool(np.all(dnf.prob == 0.5)):
         if estimate.log_prob == -math.inf:
             return 0
         if estimate.log_prob == 0.0 and estimate.engine == "trivial":
             return 1 << dnf.num_vars
-        models = _exact_models(dnf)
+        models = _exact_models(dnf, limit)
         if models is not None:
             return models
     log_count = estimate.log_prob + dnf.num_vars * LOG2
     return math.exp(log_count) if log_count < 709.0 else math.inf
 
 
-def _exact_models(dnf: DNF) -> int | None:
+def _exact_models(dnf: DNF, limit: Limit) -> int | None:
     from sharpdnf.engines.dtree import compile as compile_circuit
 
-    circuit = compile_circuit(dnf, work=COMPILE_WORK)
-    return None if circuit is None else circuit.count()
+    circuit = compile_circuit(dnf, limit, work=COMPILE_WORK)
+    return None if circuit is None else circuit.count(limit)

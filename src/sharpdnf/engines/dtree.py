@@ -61,15 +61,14 @@ def dtree(
     info: dict[str, Any] = {"nodes": expanded, "stopped": stopped}
     if exact:
         return exact_estimate(log_midpoint(log_lower, log_upper), "dtree", delta=0.0, info=info)
-    log_prob = log_midpoint(log_lower, log_upper)
-    if guarantee == "additive":
-        log_prob = float(np.logaddexp(log_lower, log_upper)) - math.log(2.0)
-    met = guarantee == "bounds" or bounds_meet(log_lower, log_upper, guarantee, epsilon)
+    log_prob = log_midpoint(log_lower, log_upper, guarantee)
+    met = guarantee in ("bounds", "none") or bounds_meet(log_lower, log_upper, guarantee, epsilon)
+    promise = guarantee if met and guarantee != "none" else "bounds"
     return Estimate(
         log_prob=log_prob,
-        guarantee=guarantee if met else "bounds",
+        guarantee=promise,
         engine="dtree",
-        epsilon=epsilon if met and guarantee != "bounds" else None,
+        epsilon=None if promise == "bounds" else epsilon,
         delta=0.0,
         log_lower=log_lower,
         log_upper=log_upper,

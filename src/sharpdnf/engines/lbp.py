@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sharpdnf.dnf import DNF, FloatArray
-from sharpdnf.engines.bounds import certified_bounds
+from sharpdnf.engines.bounds import certified_bounds, log_midpoint
 from sharpdnf.engines.registry import engine
 from sharpdnf.estimate import Estimate, Limit, log1mexp
 
@@ -39,7 +39,10 @@ def lbp(
     damping: float = 0.3,
     tolerance: float = 1e-8,
 ) -> Estimate:
-    """The Bethe estimate, clipped to the certified bounds; ``info`` says whether the messages converged."""
+    """The Bethe estimate, clipped to the certified bounds; ``info`` says whether the messages converged.
+
+    At the deadline it is that of the messages so far; before the first of them, the middle of the bounds.
+    """
     if not 0.0 <= damping < 1.0:
         raise ValueError(f"damping must lie in [0, 1), not {damping}")
     if iterations < 1:
@@ -49,16 +52,17 @@ def lbp(
     log_q = np.log(np.maximum(prior, TINY))
     a = _others(log_q, clause_of_edge)
     change, done = math.inf, 0
-    for done in range(1, iterations + 1):  # noqa: B007
+    while done < iterations and change > tolerance and not limit.expired:
         log_q = _cavity(dnf, prior, a)
         new = (1.0 - damping) * _others(log_q, clause_of_edge) + damping * a
         change = float(np.max(np.abs(new - a), initial=0.0))
         a = new
-        if change <= tolerance or limit.expired:
-            break
-    log_z = _bethe(dnf, _cavity(dnf, prior, a), a, clause_of_edge)
+        done += 1
     log_lower, log_upper = certified_bounds(dnf)
-    log_prob = log1mexp(log_z) if log_z < -TINY else log_lower
+    log_prob = log_midpoint(log_lower, log_upper)
+    if done:
+        log_z = _bethe(dnf, _cavity(dnf, prior, a), a, clause_of_edge)
+        log_prob = log1mexp(log_z) if log_z < -TINY else log_lower
     info: dict[str, Any] = {
         "converged": change <= tolerance,
         "iterations": done,
@@ -71,6 +75,7 @@ def lbp(
         engine="lbp",
         log_certified_lower=log_lower,
         log_certified_upper=log_upper,
+        met=change <= tolerance or done == iterations,
         info=info,
     )
 

@@ -54,7 +54,7 @@ def count_many(
         promise=PROMISES.index(wanted),
         epsilon=epsilon,
         delta=delta,
-        seed=seed,
+        seed=seed % 2**64,
         threads=limit.threads,
         seconds=limit.seconds_left,
         memory=limit.memory,

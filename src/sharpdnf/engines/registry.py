@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import inspect
+import numbers
 import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from sharpdnf.errors import UnknownEngine
 from sharpdnf.estimate import SERVES, Estimate
 
 EngineFunction = Callable[..., Estimate]
+TYPES = {"int": numbers.Integral, "float": numbers.Real, "bool": bool, "str": str, "None": type(None)}
 COMMON = ("guarantee", "epsilon", "delta", "rng", "limit")
 _ENGINES: dict[str, Engine] = {}
 
@@ -40,9 +42,11 @@ class Engine:
     """The same for a list of formulas at once, where that is faster than one by one."""
 
     @property
-    def options(self) -> tuple[str, ...]:
+    def options(self) -> dict[str, str]:
+        """Its own options by name, each with its type as it is annotated."""
         parameters = inspect.signature(self.run).parameters.values()
-        return tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.name not in COMMON)
+        own = [p for p in parameters if p.kind is p.KEYWORD_ONLY and p.name not in COMMON]
+        return {p.name: str(getattr(p.annotation, "__name__", p.annotation)) for p in own}
 
     def serves(self, guarantee: str) -> bool:
         return any(guarantee in SERVES[own] for own in self.guarantees)
@@ -83,7 +87,7 @@ def find(name: str) -> Engine:
             if error.name is None or not error.name.startswith("sharpdnf.engines"):
                 raise
     if name not in _ENGINES:
-        known = [*discover(), "auto"]
+        known = list(discover())
         close = difflib.get_close_matches(name, known, 1)
         hint = f"did you mean {close[0]!r}? " if close else ""
         raise UnknownEngine(f"no engine {name!r}: {hint}known are {', '.join(known)}")
@@ -91,13 +95,24 @@ def find(name: str) -> Engine:
 
 
 def check_options(found: Engine, options: dict[str, Any]) -> None:
-    """Unknown options are errors with a "did you mean"."""
-    for option in options:
+    """Unknown options are errors with a "did you mean", and so are values of another type than the engine's."""
+    for option, value in options.items():
         if option not in found.options:
             close = difflib.get_close_matches(option, found.options, 1)
             hint = f"did you mean {close[0]!r}? " if close else ""
             own = ", ".join(found.options) or "none"
             raise ValueError(f"engine {found.name!r} has no option {option!r}: {hint}its options are {own}")
+        kind = found.options[option]
+        if not _fits(value, kind):
+            raise ValueError(f"option {option!r} of engine {found.name!r} must be {kind}, not {value!r}")
+
+
+def _fits(value: object, annotation: str) -> bool:
+    """Whether a value is what the annotation says; other types than these are the engine's own matter."""
+    names = annotation.split(" | ")
+    if not TYPES.keys() >= set(names):
+        return True
+    return "bool" in names if isinstance(value, bool) else any(isinstance(value, TYPES[name]) for name in names)
 
 
 def check_guarantee(found: Engine, guarantee: str | None) -> str:

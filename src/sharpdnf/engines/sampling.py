@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -24,7 +25,11 @@ UNLIMITED = 2**62
 
 @functools.lru_cache(maxsize=256)
 def successes_needed(epsilon: float, delta: float) -> int:
-    """The least k with P(|(k-1)/R - p| > epsilon p) <= delta, by the exact gamma tail: 385 at (0.1, 0.05)."""
+    """The least k with P(|(k-1)/R - p| > epsilon p) <= delta, by the exact gamma tail: 385 at (0.1, 0.05).
+
+    From a million successes on the tail is bounded from above (``native/gbas.hpp`` proves how), which may ask for one
+    success more than the least.
+    """
     check_tolerance(epsilon, delta)
     k: int = _native.gbas_successes(epsilon, delta)
     return k
@@ -112,10 +117,21 @@ def _additive(dnf: DNF, *, epsilon: float, delta: float, rng: np.random.Generato
     )
 
 
+@dataclass(frozen=True, slots=True)
+class SampledMarginals:
+    """P(v | formula), float64[n], and the count that came with it; ``successes`` of the ``draws`` were models."""
+
+    log_prob: float
+    prob: FloatArray
+    draws: int
+    successes: int
+    complete: bool
+
+
 def sample_marginals(
     dnf: DNF, *, epsilon: float, delta: float, rng: np.random.Generator, limit: Limit
-) -> tuple[float, FloatArray, int, bool]:
-    """(log_prob, P(v | formula) float64[n], draws, complete) from one set of samples.
+) -> SampledMarginals:
+    """Marginals and count from one set of samples.
 
     A success is distributed as the formula's posterior. A variable that a block never drew is independent of the
     outcome given what was drawn, so it counts with its prior: less variance, no bias.
@@ -136,7 +152,7 @@ def sample_marginals(
     else:
         log_prob = log_scale + safe_log(successes / draws if draws else 0.5)
     posterior = (true_count + (total - seen) * dnf.prob) / total if total else dnf.prob.copy()
-    return min(0.0, log_prob), posterior, draws, complete
+    return SampledMarginals(min(0.0, log_prob), posterior, draws, successes, complete)
 
 
 def label(
@@ -147,7 +163,7 @@ def label(
         return -math.inf, None
     limit = Limit(threads=1)
     if marginals:
-        log_prob, posterior, _, _ = sample_marginals(dnf, epsilon=epsilon, delta=delta, rng=rng, limit=limit)
-        return log_prob, posterior
+        found = sample_marginals(dnf, epsilon=epsilon, delta=delta, rng=rng, limit=limit)
+        return found.log_prob, found.prob
     estimate = sampling(dnf, guarantee="relative", epsilon=epsilon, delta=delta, rng=rng, limit=limit)
     return estimate.log_prob, None

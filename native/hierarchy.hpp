@@ -1,0 +1,225 @@
+// Formulas that common literals and independent parts take apart completely, in linear time and without allocating.
+//
+// The lineage of a hierarchical query has this shape (Dalvi and Suciu, "Efficient query evaluation on probabilistic
+// databases", VLDB 2004): F = F1 or F2 or ... over disjoint variables, each Fi = (common literals) and Fi', and so on.
+// What neither rule takes apart is solved by a truth table if it is small. One formula of a batch of thousands is
+// mostly of this kind, and then this pass is all it needs; `Hierarchy` keeps its scratch memory from one to the next.
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "formula.hpp"
+#include "table.hpp"
+
+class Hierarchy {
+  public:
+    // Formulas beyond this size are left to the general path, which polls between its passes.
+    static constexpr int64_t kMaxLiterals = 200000;
+
+    explicit Hierarchy(int64_t num_vars) : seen_(num_vars) {}
+
+    // Writes log P(f), f without empty clause; false if it is stuck or the probability needs a wider exponent.
+    bool solve(const Formula &f, double &log_prob) {
+        if (f.size() > kMaxLiterals) return false;
+        localise(f);
+        stuck_ = false;
+        const double p = parts(0, static_cast<int32_t>(f.num_clauses), 0);
+        // An underflow loses less than 1e-300 in each of a few hundred thousand steps: nothing beside 1e-280.
+        if (stuck_ || !(p > 1e-280)) return false;
+        log_prob = std::min(std::log(p), 0.0);
+        return true;
+    }
+
+  private:
+    static constexpr int kMaxDepth = 64, kTableVars = 16;
+    struct Span {
+        int32_t begin, end;
+        int32_t width() const { return end - begin; }
+    };
+    struct Seen {
+        uint32_t epoch = 0;
+        int32_t var = 0;
+    };
+
+    // Copies the clauses over local variables, numbered as they appear.
+    void localise(const Formula &f) {
+        if (++epoch_ == 0) std::fill(seen_.begin(), seen_.end(), Seen{}), epoch_ = 1;
+        prob_.clear();
+        lits_.resize(f.size());
+        clauses_.resize(f.num_clauses);
+        for (int64_t i = 0; i < f.size(); ++i) {
+            const int32_t lit = f.literals[i], v = lit >> 1;
+            if (seen_[v].epoch != epoch_) {
+                seen_[v] = {epoch_, static_cast<int32_t>(prob_.size())};
+                prob_.push_back(f.prob[v]);
+            }
+            lits_[i] = 2 * seen_[v].var + (lit & 1);
+        }
+        for (int64_t c = 0; c < f.num_clauses; ++c)
+            clauses_[c] = {static_cast<int32_t>(f.indptr[c]), static_cast<int32_t>(f.indptr[c + 1])};
+        const std::size_t n = prob_.size();
+        if (parent_.size() < n) parent_.resize(n), part_of_.resize(n), count_.resize(2 * n, 0);
+        if (sorted_.size() < clauses_.size()) sorted_.resize(clauses_.size());
+    }
+    double literal_prob(int32_t lit) const { return lit & 1 ? 1.0 - prob_[lit >> 1] : prob_[lit >> 1]; }
+    double clause_prob(const Span &clause) const {
+        double p = 1.0;
+        for (int32_t i = clause.begin; i < clause.end; ++i) p *= literal_prob(lits_[i]);
+        return p;
+    }
+    int32_t find(int32_t a) {
+        while (parent_[a] != a) a = parent_[a] = parent_[parent_[a]];
+        return a;
+    }
+
+    // P of the clauses first .. last: split into parts that share no variable, P = 1 - (1 - P1) (1 - P2) ...
+    double parts(int32_t first, int32_t last, int depth) {
+        if (last - first == 1) return clause_prob(clauses_[first]);
+        for (int32_t c = first; c < last; ++c)
+            for (int32_t i = clauses_[c].begin; i < clauses_[c].end; ++i) {
+                const int32_t v = lits_[i] >> 1;
+                parent_[v] = v, part_of_[v] = -1;
+            }
+        for (int32_t c = first; c < last; ++c) {
+            int32_t root = find(lits_[clauses_[c].begin] >> 1);
+            for (int32_t i = clauses_[c].begin + 1; i < clauses_[c].end; ++i) {
+                const int32_t other = find(lits_[i] >> 1);
+                if (other != root) parent_[other] = root;
+            }
+        }
+        const std::size_t base = ends_.size();  // ends_[base ..): first the parts' sizes, then where they end
+        for (int32_t c = first; c < last; ++c) {
+            const int32_t root = find(lits_[clauses_[c].begin] >> 1);
+            if (part_of_[root] < 0) part_of_[root] = static_cast<int32_t>(ends_.size() - base), ends_.push_back(0);
+            ++ends_[base + part_of_[root]];
+        }
+        if (ends_.size() == base + 1) {
+            ends_.resize(base);
+            return connected(first, last, depth);
+        }
+        gather(first, last, base);
+        double hit = 0.0;
+        int32_t start = first;
+        for (std::size_t part = base, count = ends_.size(); part < count && !stuck_; ++part) {
+            const int32_t end = ends_[part];
+            const double p = end - start == 1 ? clause_prob(clauses_[start]) : connected(start, end, depth);
+            hit += p * (1.0 - hit);
+            start = end;
+        }
+        ends_.resize(base);
+        return hit;
+    }
+    // Brings the clauses of each part together and turns sizes into ends.
+    void gather(int32_t first, int32_t last, std::size_t base) {
+        int32_t total = first;
+        for (std::size_t part = base; part < ends_.size(); ++part) total += ends_[part], ends_[part] = total - ends_[part];
+        for (int32_t c = first; c < last; ++c)
+            sorted_[ends_[base + part_of_[find(lits_[clauses_[c].begin] >> 1)]]++] = clauses_[c];
+        std::copy(sorted_.begin() + first, sorted_.begin() + last, clauses_.begin() + first);
+    }
+
+    // P of several clauses that hang together: the literals of all of them, times the rest.
+    double connected(int32_t first, int32_t last, int depth) {
+        const int32_t m = last - first;
+        for (int32_t c = first; c < last; ++c)
+            for (int32_t i = clauses_[c].begin; i < clauses_[c].end; ++i) ++count_[lits_[i]];
+        double p = 1.0;
+        common_.clear();
+        for (int32_t i = clauses_[first].begin; i < clauses_[first].end; ++i)
+            if (count_[lits_[i]] == m) p *= literal_prob(lits_[i]), common_.push_back(lits_[i]);
+        if (common_.empty() || depth >= kMaxDepth) {
+            forget(first, last);
+            return stuck(first, last);
+        }
+        bool holds = false, units = true;
+        for (int32_t c = first; c < last; ++c) {
+            int32_t kept = clauses_[c].begin;
+            for (int32_t i = kept; i < clauses_[c].end; ++i) {
+                const int32_t lit = lits_[i];
+                if (count_[lit] == m) continue;
+                count_[lit] = 0;  // still not m
+                lits_[kept++] = lit;
+            }
+            clauses_[c].end = kept;
+            holds |= clauses_[c].width() == 0;
+            units &= clauses_[c].width() == 1;
+        }
+        for (const int32_t lit : common_) count_[lit] = 0;
+        if (holds) return p;
+        return p * (units ? any_of(first, last) : parts(first, last, depth + 1));
+    }
+    void forget(int32_t first, int32_t last) {
+        for (int32_t c = first; c < last; ++c)
+            for (int32_t i = clauses_[c].begin; i < clauses_[c].end; ++i) count_[lits_[i]] = 0;
+    }
+    // Clauses of one literal each, which may be repeated.
+    double any_of(int32_t first, int32_t last) {
+        double hit = 0.0;
+        bool holds = false;
+        for (int32_t c = first; c < last; ++c) {
+            const int32_t lit = lits_[clauses_[c].begin];
+            if (count_[lit]) continue;
+            count_[lit] = 1;
+            holds |= count_[lit ^ 1] != 0;
+            hit += literal_prob(lit) * (1.0 - hit);
+        }
+        forget(first, last);
+        return holds ? 1.0 : hit;
+    }
+
+    // No rule applies: a truth table, if it is cheap. Frequent variables go to the high positions.
+    double stuck(int32_t first, int32_t last) {
+        stuck_ = true;
+        vars_.clear();
+        int64_t size = 0;
+        bool few = true;
+        for (int32_t c = first; c < last && few; ++c) {
+            size += clauses_[c].width();
+            for (int32_t i = clauses_[c].begin; i < clauses_[c].end; ++i) {
+                const int32_t v = lits_[i] >> 1;
+                if (count_[2 * v]++ == 0) vars_.push_back(v);
+            }
+            few = vars_.size() <= kTableVars;
+        }
+        double p = 0.0;
+        if (few) stuck_ = !tabulate(first, last, 1024 + 16 * size, p);
+        for (const int32_t v : vars_) count_[2 * v] = 0;
+        return p;
+    }
+    bool tabulate(int32_t first, int32_t last, int64_t budget, double &p) {
+        std::sort(vars_.begin(), vars_.end(), [this](int32_t x, int32_t y) {
+            return count_[2 * x] != count_[2 * y] ? count_[2 * x] < count_[2 * y] : x < y;
+        });
+        const int k = static_cast<int>(vars_.size());
+        double prob[kTableVars];
+        for (int j = 0; j < k; ++j) part_of_[vars_[j]] = j, prob[j] = prob_[vars_[j]];
+        const auto masks = [this](const Span &clause, uint32_t &care, uint32_t &want) {
+            care = want = 0;
+            for (int32_t i = clause.begin; i < clause.end; ++i) {
+                const uint32_t bit = 1u << part_of_[lits_[i] >> 1];
+                care |= bit;
+                if (!(lits_[i] & 1)) want |= bit;
+            }
+        };
+        uint32_t care, want;
+        budget -= int64_t{1} << (k > 3 ? k - 3 : 0);
+        for (int32_t c = first; c < last && budget >= 0; ++c)
+            masks(clauses_[c], care, want), budget -= TruthTable::clause_cost(k, care);
+        if (budget < 0) return false;
+        table_.reset(k);
+        for (int32_t c = first; c < last; ++c) masks(clauses_[c], care, want), table_.add_clause(care, want);
+        p = table_.prob(prob);
+        return true;
+    }
+
+    std::vector<Seen> seen_;  // of every variable of the batch: its local number, if the epoch is this formula's
+    uint32_t epoch_ = 0;
+    std::vector<double> prob_;
+    std::vector<int32_t> lits_, parent_, part_of_, ends_, common_, vars_;
+    std::vector<int32_t> count_;  // of every local literal; 0 between the steps
+    std::vector<Span> clauses_, sorted_;
+    TruthTable table_;
+    bool stuck_ = false;
+};
