@@ -33,7 +33,7 @@ STRUCTURE: dict[type[exp.Expression], frozenset[str]] = {
     exp.CTE: frozenset(["this", "alias", "materialized"]),
     exp.Group: frozenset(["expressions", "all"]),
     exp.In: frozenset(["this", "expressions", "query"]),
-    exp.Star: frozenset(),
+    exp.Star: frozenset(["except_"]),
     exp.Ordered: frozenset(["this", "desc", "nulls_first"]),
     exp.Column: frozenset(["this", "table", "db", "catalog"]),
 }
@@ -48,7 +48,6 @@ ARGUMENT_NAMES = {
     "locks": "FOR UPDATE",
     "by_name": "UNION BY NAME",
     "ordinality": "WITH ORDINALITY",
-    "except_": "* EXCLUDE",
     "replace": "* REPLACE",
     "rename": "* RENAME",
     "join_mark": "(+)",
@@ -90,6 +89,8 @@ NOT_FUNCTIONS = frozenset(
         "where",
         "union",
         "over",
+        "except",
+        "exclude",
     ]
 )
 SYNONYMS = {
@@ -164,14 +165,11 @@ def called_names(sql: str, dialect: str) -> list[str]:
 
 
 def check_functions(sql: str, catalog: Catalog) -> None:
-    """Refuses volatile functions, user macros and user-defined functions, wherever in the text they are called."""
+    """Refuses volatile functions and the user's own functions, operators and casts, wherever the text calls them."""
     names = frozenset(called_names(sql, catalog.dialect)) - NOT_FUNCTIONS
-    if not names:
-        return
-    user, volatile = catalog.user_functions(names), catalog.functions().volatile
-    for name in sorted(names & (user | volatile)):
-        if name in user:
-            refuse(f"the user-defined function {name}()", "it can read tables that the query does not show")
+    for found in sorted(catalog.user_code(names, sql)):
+        refuse(f"the user-defined {found}", "it can read tables that the query does not show")
+    for name in sorted(names & catalog.functions().volatile):
         refuse(f"{name}()", "its value changes from call to call, so the query has no fixed lineage")
 
 

@@ -62,6 +62,9 @@ class Catalog(Protocol):
     def fold(self, identifier: exp.Identifier) -> str:
         """The identifier as the database compares it."""
 
+    def prepare(self, names: frozenset[str]) -> None:
+        """These names (no names: none any more) are about to be resolved, so they may be looked up together."""
+
     def resolve(self, parts: tuple[str, ...], home: tuple[str, ...] | None) -> Relation | None:
         """The relation that the folded name parts mean, seen from the query (home None) or from a view's schema.
 
@@ -74,8 +77,11 @@ class Catalog(Protocol):
     def functions(self) -> Functions:
         """What is known of the built-in functions."""
 
-    def user_functions(self, names: frozenset[str]) -> frozenset[str]:
-        """Which of the names are macros or user-defined functions now: they can read tables nobody named."""
+    def user_code(self, names: frozenset[str], sql: str) -> frozenset[str]:
+        """What of a text that calls ``names`` runs code of the user's now, such as "function f()" or "operator +".
+
+        Macros, functions, operators and casts can read tables that nobody named.
+        """
 
     def collates(self) -> bool:
         """Whether columns may have collations that a comparison of computed values would lose (SQLite)."""

@@ -23,6 +23,15 @@ class Query:
     identity: int = 0
 
 
+@dataclass(slots=True)
+class Item:
+    """One bound item of a select list."""
+
+    label: str
+    key: str | None
+    expression: exp.Expression
+
+
 class Core(ABC):
     """The state of one rewriting. ``expected`` asks for the identity of result rows as well."""
 
@@ -34,6 +43,8 @@ class Core(ABC):
         self.numbered: list[tuple[str, exp.Query]] = []
         """Certain tables whose rows must be numbered first: name of the temporary table, its SELECT."""
         self._views: dict[tuple[str, ...], Rewritten] = {}
+        self.merges = False
+        """Whether how often a row occurs does not matter now, so a derived table may be merged into its query."""
         self._count = 0
 
     def fold(self, identifier: exp.Expression) -> str:
@@ -117,6 +128,18 @@ class Core(ABC):
     @abstractmethod
     def query(self, node: exp.Expression, env: Environment, outer: Scope | None) -> Query:
         """A SELECT, a set operation, or one of them in parentheses, that may read uncertain rows."""
+
+    @abstractmethod
+    def select_list(self, node: exp.Select, env: Environment, scope: Scope) -> list[Item]:
+        """The select list with stars expanded and names bound."""
+
+    @abstractmethod
+    def check_group(self, node: exp.Select, items: list[Item], env: Environment, scope: Scope) -> None:
+        """GROUP BY without aggregates is DISTINCT if every item is a function of the keys; otherwise refused."""
+
+    @abstractmethod
+    def check_clauses(self, node: exp.Expression) -> None:
+        """Clauses that look at the whole result, which differs from world to world."""
 
     @abstractmethod
     def with_clause(self, node: exp.Expression, env: Environment) -> Environment:

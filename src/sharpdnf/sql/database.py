@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 import time
@@ -17,9 +18,9 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from sharpdnf.dnf import DNF
 from sharpdnf.errors import MissingExtra, SQLError, UncertainTableError
 from sharpdnf.estimate import check_tolerance
+from sharpdnf.sql.allowed import check_functions
 from sharpdnf.sql.answers import Answers
 from sharpdnf.sql.backends import Backend, LineageRows
 from sharpdnf.sql.catalog import Uncertain
@@ -32,6 +33,7 @@ from sharpdnf.sql.topk import decide
 from sharpdnf.sql.uncertain import Declared, current, declare, describe_row, fetch_rows, is_stale
 
 IntArray = npt.NDArray[np.int64]
+NUMBERS = itertools.count()
 FILES = (".parquet", ".csv", ".tsv", ".json", ".gz")
 
 
@@ -111,6 +113,7 @@ class ProbDB:
 
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
+        self._number = next(NUMBERS)
         self._declared: dict[tuple[str, ...], Declared] = {}
         self._rows: Rows | None = None
         self._version = backend.version()
@@ -125,6 +128,7 @@ class ProbDB:
         columns = () if block is None else (block,) if isinstance(block, str) else tuple(block)
         if block is not None and not columns:
             raise ValueError("block must name at least one column")
+        check_functions("SELECT 1", self.backend)  # our own statements must mean what they say
         tables = Tables(self.backend, self._uncertain())
         relation = tables.relation(self._name(table), Environment())
         others = {key: value for key, value in self._uncertain().items() if key != relation.key}
@@ -136,7 +140,7 @@ class ProbDB:
                 raise UncertainTableError(f"{table} shares rows with the uncertain table {other.path[-1]}")
         number = next((i for i, key in enumerate(self._declared) if key == relation.key), len(self._declared))
         base = sum(len(d.prob) for key, d in self._declared.items() if key != relation.key)
-        found = declare(self.backend, relation, prob, columns, base, f"_sharpdnf_rows{number}")
+        found = declare(self.backend, relation, prob, columns, base, self._temporary(number))
         replaced = relation.key in self._declared
         self._declared[relation.key] = found
         self._rows = None
@@ -175,17 +179,22 @@ class ProbDB:
             relation = current(self.backend, old.uncertain.relation)
             found = replace(old, base=base)  # of a table that is gone: nothing can read it
             if relation is not None:
-                temporary = f"_sharpdnf_rows{number}"
+                temporary = self._temporary(number)
                 found = declare(self.backend, relation, old.uncertain.prob, old.block_columns, base, temporary)
             self._declared[key] = found
             base += len(found.prob)
         self._rows = None
         self._version = self.backend.version()
 
+    def _temporary(self, number: int) -> str:
+        """The name of a table's numbered rows: another ProbDB of the same connection must not replace them."""
+        return f"_sharpdnf_rows{self._number}_{number}"
+
     def _uncertain(self) -> dict[tuple[str, ...], Uncertain]:
         return {key: declared.uncertain for key, declared in self._declared.items()}
 
-    def _known(self) -> Rows:
+    def known_rows(self) -> Rows:
+        """Probability and block of every uncertain row, by its number."""
         if self._rows is None:
             probs, blocks, first = [np.zeros(0)], [np.zeros(0, dtype=np.int64)], 0
             for declared in self._declared.values():
@@ -230,8 +239,8 @@ class ProbDB:
         self._check_fresh()
         plan = make_plan(query, self.backend, self._uncertain())
         found = self._run(plan, timeout)
-        known = self._known()
-        formulas = build(found.rows, found.answer_of_clause, known)
+        known = self.known_rows()
+        formulas = build(found.rows, found.indptr, known)
         if plan.cuts or plan.limit is not None:
             descending = plan.order[0].descending if plan.limit is not None else True
             counts, kept = decide(formulas.batch, plan.cuts, plan.limit, descending=descending, options=options)
@@ -285,7 +294,7 @@ class ProbDB:
         expected = []
         if plan.expected:
             total = 1 if plan.always else len(values)
-            computed = expected_values(found, plan.expected, self._known(), options, total)
+            computed = expected_values(found, plan.expected, self.known_rows(), options, total)
             if plan.always:  # COUNT without GROUP BY has one answer in every world
                 counts, formula, answer = certain(1), np.arange(len(formulas.batch))[:1], np.zeros(1, dtype=np.int64)
                 formula = formula if len(formula) else np.array([-1])
@@ -296,7 +305,7 @@ class ProbDB:
             shown, counts, formula = shown.take(order) if plan.labels else shown, counts.take(order), formula[order]
             expected = [(position, value.take(order)) for position, value in expected]
             answer = answer[order]
-        clauses = (found.rows, found.answer_of_clause)
+        clauses = (found.rows, found.indptr)
         return Answers(plan.labels, shown, counts, formulas, formula, answer, clauses, self, expected)
 
     @staticmethod
@@ -338,30 +347,3 @@ class ProbDB:
             choices += int(row < 0)
             result.append(names[int(row)] if row >= 0 else f"choice{choices}")
         return result
-
-    def influences(self, clauses: IntArray) -> list[tuple[int, float, float]]:
-        """(row, prob, P(answer | row) - P(answer | no row)) of every row in the clauses of one answer.
-
-        Rows of a block: given that the row is there, the others of its block are not.
-        """
-        known = self._known()
-        zero = np.zeros(len(clauses), dtype=np.int64)
-        whole = _exact(build(clauses, zero, known).batch[0]) if len(clauses) else 0.0
-        result = []
-        for row in np.unique(clauses[clauses >= 0]):
-            prob = known.prob.copy()
-            if known.block[row] >= 0:
-                prob[known.block == known.block[row]] = 0.0
-            prob[row] = 1.0
-            p = float(known.prob[row])
-            formulas = build(clauses, zero, Rows(prob, known.block))
-            given = _exact(formulas.batch[0])
-            without = (whole - p * given) / (1.0 - p) if p < 1.0 else 0.0
-            result.append((int(row), p, given - without))
-        return result
-
-
-def _exact(dnf: DNF) -> float:
-    import sharpdnf
-
-    return float(sharpdnf.count(dnf, guarantee="exact").prob)

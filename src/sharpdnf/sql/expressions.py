@@ -64,7 +64,7 @@ class Expressions(FromClause):
 
     def certain_select(self, node: exp.Select, env: Environment, outer: Scope) -> exp.Select:
         """A correlated SELECT over certain rows: aggregates, HAVING, ORDER BY and LIMIT keep their meaning."""
-        expected, self.expected = self.expected, False
+        (expected, self.expected), (merges, self.merges) = (self.expected, False), (self.merges, False)
         try:
             scope = Scope(outer)
             chains = self.chains(node, env, scope)
@@ -73,6 +73,8 @@ class Expressions(FromClause):
                 refuse("DISTINCT ON in a correlated subquery", "the rewriter does not know it")
             for expression in node.expressions:
                 if isinstance(expression, exp.Star):
+                    if any(expression.args.values()):
+                        refuse("* with EXCLUDE or REPLACE in a correlated subquery", "name the columns")
                     bound.append("expressions", exp.Literal.number(1) if not scope.star(None) else exp.Star())
                     continue
                 value = expression.unalias()
@@ -92,7 +94,7 @@ class Expressions(FromClause):
                     bound.set(name, self.clause(clause, env, scope))
             return bound
         finally:
-            self.expected = expected
+            self.expected, self.merges = expected, merges
 
     def clause(self, clause: exp.Expression, env: Environment, scope: Scope) -> exp.Expression:
         copy = clause.copy()

@@ -105,7 +105,15 @@ class FromClause(Core):
                     refuse("a parenthesised join with an alias", "name the tables inside instead")
                 return self.item(node.this, env, scope)
             check_structure(node)
-            return self.leaf(self.derived(node, env, scope), node, scope)
+            kept, views = len(self.ctes), dict(self._views)
+            try:
+                return self.leaf(self.derived(node, env), node, scope)
+            except UnknownColumn:
+                if scope.parent is None or scope.parent.closed:
+                    raise
+                del self.ctes[kept:]
+                self._views = views
+                return self.merged(node, env, scope)
         if isinstance(node, exp.Values):
             return self.leaf(self.certain_cte(self.bare(node), env, node), node, scope)
         refuse(f"{type(node).__name__.upper()} in FROM", "only tables, subqueries, VALUES and joins have a lineage")
@@ -176,17 +184,52 @@ class FromClause(Core):
                 self.number(source)
         return source
 
-    def derived(self, node: exp.Subquery, env: Environment, scope: Scope) -> Rewritten:
-        """A derived table as a CTE. It must stand on its own: no LATERAL is needed anywhere."""
+    def derived(self, node: exp.Subquery, env: Environment) -> Rewritten:
+        """A derived table that stands on its own, as a CTE."""
         inner = self.bare(node)
-        try:
-            if not self.tables.touches(inner, env):
-                return self.certain_cte(inner.this, env, node)
-            return self.hoist(self.query(inner.this, self.with_clause(inner, env), None))
-        except UnknownColumn:
-            if scope.parent is not None and not scope.closed:
-                refuse("a derived table that refers to the query around it", "move its condition to the outer WHERE")
-            raise
+        if not self.tables.touches(inner, env):
+            return self.certain_cte(inner.this, env, node)
+        return self.hoist(self.query(inner.this, self.with_clause(inner, env), None))
+
+    def merged(self, node: exp.Subquery, env: Environment, scope: Scope) -> Chain:
+        """A derived table that refers to the query around it: its FROM items and conditions join the query it is in.
+
+        That may repeat rows, so it is sound under EXISTS and IN only, and only for a SELECT without aggregates.
+        """
+        select = node.this
+        if not self.merges or not isinstance(select, exp.Select) or node.args.get("with_"):
+            refuse("a derived table that refers to the query around it", "move its condition to the outer WHERE")
+        check_structure(select)
+        env = self.with_clause(select, env)
+        self.check_clauses(select)
+        inner = Scope(scope.parent)
+        chains = self.chains(select, env, inner)
+        if not chains:
+            refuse("a derived table without FROM that refers to the query around it", "name the columns themselves")
+        items = self.select_list(select, env, inner)
+        self.check_group(select, items, env, inner)
+        outputs = tuple(Output(item.label, item.key, f"_c{i}") for i, item in enumerate(items))
+        values = {output.name: item.expression for output, item in zip(outputs, items, strict=True)}
+        source = Source((), self.fresh("t"), outputs, values=values)
+        alias = node.args.get("alias")
+        if alias is not None:
+            check_structure(alias)
+            source.path = (self.fold(alias.this),) if alias.this is not None else ()
+            if alias.args.get("columns"):
+                source.columns = self.rename(source.columns, alias.args["columns"])
+        outside = Scope(scope.parent)
+        outside.add(source)
+        kind = None if self.dialect == "sqlite" else "CROSS"
+        whole = Chain(chains[0].item(), outside, [*chains[0].sources], [], [*chains[0].pending], [*chains[0].moved])
+        for chain in chains[1:]:
+            whole.joins.append(exp.Join(this=chain.item(), kind=kind))
+            whole.sources += chain.sources
+            whole.pending += chain.pending
+            whole.moved += chain.moved
+        whole.sources.append(source)
+        if select.args.get("where"):
+            whole.pending.append(Pending(select.args["where"].this, inner, env))
+        return whole
 
     def join(self, chain: Chain, node: exp.Join, env: Environment, scope: Scope) -> None:
         """Appends one join to the chain."""
@@ -227,7 +270,7 @@ class FromClause(Core):
         if side == "FULL" and (right.uncertain or left.uncertain):
             refuse("FULL JOIN over uncertain rows", PAD)
         nullable = [right] * (side in ("LEFT", "FULL") or kind == "ANTI") + [left] * (side in ("RIGHT", "FULL"))
-        if any(chain.moved for chain in nullable):
+        if any(chain.moved or any(source.values is not None for source in chain.sources) for chain in nullable):
             refuse("an outer join over a correlated join", "move the condition to the outer WHERE")
 
     def join_condition(

@@ -1,17 +1,20 @@
-"""Rows of a lineage query -> one batch of formulas, with numpy only."""
+"""Rows of a lineage query -> one batch of formulas, as arrays from end to end."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from sharpdnf import _native
 from sharpdnf.dnf import DNF, Batch
 from sharpdnf.sql.blocks import Encoding, encode
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
+RowArray = npt.NDArray[np.signedinteger[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,34 +41,26 @@ class Formulas:
     num_clauses: IntArray
 
 
-def build(rows: IntArray, formula: IntArray, known: Rows) -> Formulas:
-    """Formula ``formula[i]`` (sorted) has the conjunction of the rows ``rows[i]`` (without the -1) as a clause."""
-    present = rows >= 0
-    blocked = known.blocked and bool((known.block[rows[present]] >= 0).any())
-    if blocked:
-        keep = ~_exclusive(rows, present, known)
-        if not keep.all():
-            rows, present, formula = rows[keep], present[keep], formula[keep]
-    possible, number = _renumber(formula)
-    if blocked:
-        indptr, literals, prob, row_of_var = _with_blocks(rows, present, number, known)
+def build(rows: RowArray, indptr: IntArray, known: Rows) -> Formulas:
+    """Formula f has a clause for each of ``rows[indptr[f]:indptr[f + 1]]``: these rows together, -1 left out."""
+    if known.blocked and bool((known.block[rows[rows >= 0]] >= 0).any()):
+        dnf, row_of_var, sizes = _with_blocks(rows, indptr, known)
     else:
-        indptr, literals, prob, row_of_var = _independent(rows, present, known)
-    dnf = DNF.from_arrays(indptr, literals, prob)
-    assert dnf.num_clauses == len(rows), "exclusive rows were taken out before"
-    sizes = np.bincount(number, minlength=len(possible)).astype(np.int64)
-    batch = Batch(dnf, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))
-    return Formulas(batch, row_of_var, possible, sizes)
+        dnf, row_of_var = _independent(rows, known)
+        sizes = np.diff(indptr)
+    possible = np.flatnonzero(sizes)
+    sizes = sizes[possible]
+    return Formulas(Batch(dnf, np.concatenate([[0], np.cumsum(sizes)])), row_of_var, possible, sizes)
 
 
-def _renumber(formula: IntArray) -> tuple[IntArray, IntArray]:
-    if not len(formula):
-        return np.zeros(0, dtype=np.int64), formula
-    change = np.diff(formula, prepend=formula[0] - 1) != 0
-    return formula[change], np.cumsum(change) - 1
+def _independent(rows: RowArray, known: Rows) -> tuple[DNF, IntArray]:
+    """Row r is a variable of its own, shared by all formulas."""
+    flat = np.ascontiguousarray(rows, dtype=np.int32).ravel()
+    indptr, literals, row_of_var = _native.lineage_clauses(flat, *rows.shape, len(known.prob))
+    return DNF.trusted(indptr, literals, known.prob[row_of_var]), row_of_var
 
 
-def _exclusive(rows: IntArray, present: npt.NDArray[np.bool_], known: Rows) -> npt.NDArray[np.bool_]:
+def _exclusive(rows: RowArray, present: npt.NDArray[np.bool_], known: Rows) -> npt.NDArray[np.bool_]:
     """bool[clauses]: whether a clause needs two different rows of one block."""
     bad = np.zeros(len(rows), dtype=bool)
     block = np.where(present, known.block[np.where(present, rows, 0)], -1)
@@ -75,30 +70,16 @@ def _exclusive(rows: IntArray, present: npt.NDArray[np.bool_], known: Rows) -> n
     return bad
 
 
-def _indptr(present: npt.NDArray[np.bool_]) -> IntArray:
-    if present.all():
-        regular: IntArray = np.arange(len(present) + 1, dtype=np.int64) * present.shape[1]
-        return regular
-    indptr = np.zeros(len(present) + 1, dtype=np.int64)
-    np.cumsum(present.sum(axis=1), out=indptr[1:])
-    return indptr
+def _with_blocks(rows: RowArray, indptr: IntArray, known: Rows) -> tuple[DNF, IntArray, IntArray]:
+    """Independent rows as above; a row of a block is a few literals over variables of its formula.
 
-
-def _independent(
-    rows: IntArray, present: npt.NDArray[np.bool_], known: Rows
-) -> tuple[IntArray, npt.NDArray[np.int32], FloatArray, IntArray]:
-    """Row r is a variable of its own, shared by all formulas."""
-    used = np.zeros(len(known.prob), dtype=bool)
-    flat = rows.ravel() if present.all() else rows[present]
-    used[flat] = True
-    literal_of_row = 2 * (np.cumsum(used, dtype=np.int32) - 1)
-    return _indptr(present), literal_of_row[flat], known.prob[used], np.flatnonzero(used)
-
-
-def _with_blocks(
-    rows: IntArray, present: npt.NDArray[np.bool_], formula: IntArray, known: Rows
-) -> tuple[IntArray, npt.NDArray[np.int32], FloatArray, IntArray]:
-    """Independent rows as above; a row of a block is a few literals over variables of its formula."""
+    Clauses that need two rows of one block are left out, so the number of clauses of each formula comes back too.
+    """
+    formula = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
+    present = rows >= 0
+    keep = ~_exclusive(rows, present, known)
+    if not keep.all():
+        rows, present, formula = rows[keep], present[keep], formula[keep]
     flat = rows[present]
     formula_of_entry = np.repeat(formula, present.sum(axis=1))
     in_block = known.block[flat] >= 0
@@ -128,11 +109,13 @@ def _with_blocks(
     literals[target] = code.literals[np.repeat(code.indptr[pair_of_entry], lengths) + inside] + 2 * shared
 
     clause_of_entry = np.repeat(np.arange(len(rows)), present.sum(axis=1))
-    indptr = np.zeros(len(rows) + 1, dtype=np.int64)
-    np.cumsum(np.bincount(clause_of_entry, weights=width, minlength=len(rows)).astype(np.int64), out=indptr[1:])
+    ends = np.zeros(len(rows) + 1, dtype=np.int64)
+    np.cumsum(np.bincount(clause_of_entry, weights=width, minlength=len(rows)).astype(np.int64), out=ends[1:])
     of_block = np.where(code.pair_of_var >= 0, distinct[2][np.maximum(code.pair_of_var, 0)], -1)
     row_of_var = np.concatenate([np.flatnonzero(used), of_block])
-    return indptr, literals.astype(np.int32), np.concatenate([known.prob[used], code.prob]), row_of_var
+    dnf = DNF.from_arrays(ends, literals.astype(np.int32), np.concatenate([known.prob[used], code.prob]))
+    assert dnf.num_clauses == len(rows), "exclusive rows were taken out before"
+    return dnf, row_of_var, np.bincount(formula, minlength=len(indptr) - 1)
 
 
 def select(batch: Batch, wanted: IntArray) -> Batch:

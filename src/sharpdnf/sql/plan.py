@@ -62,6 +62,15 @@ class Plan:
 def make_plan(sql: str, catalog: Catalog, uncertain: Mapping[tuple[str, ...], Uncertain]) -> Plan:
     """Parses, checks and rewrites one query."""
     tree = parse_select(sql, catalog.dialect, "the query")
+    named = (table.this for table in tree.find_all(exp.Table))
+    catalog.prepare(frozenset(catalog.fold(name) for name in named if isinstance(name, exp.Identifier)))
+    try:
+        return _make_plan(sql, tree, catalog, uncertain)
+    finally:
+        catalog.prepare(frozenset())
+
+
+def _make_plan(sql: str, tree: exp.Query, catalog: Catalog, uncertain: Mapping[tuple[str, ...], Uncertain]) -> Plan:
     if RESERVED in sql.lower():
         refuse(f"a name with {RESERVED!r}", "it is reserved for the rewritten query")
     check_functions(sql, catalog)

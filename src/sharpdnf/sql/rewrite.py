@@ -19,7 +19,7 @@ from sharpdnf.errors import SQLError
 from sharpdnf.sql.allowed import check_structure, refuse
 from sharpdnf.sql.catalog import Relation
 from sharpdnf.sql.conditions import MAX_BRANCHES, Member, Plain, branches
-from sharpdnf.sql.core import Query, null, quoted, union_all
+from sharpdnf.sql.core import Item, Query, null, quoted, union_all
 from sharpdnf.sql.expressions import Expressions
 from sharpdnf.sql.from_clause import Chain, Pending
 from sharpdnf.sql.scope import Output, Scope, Source, UnknownColumn
@@ -34,15 +34,6 @@ class Alternative:
     items: list[exp.Expression] = field(default_factory=list)
     conditions: list[exp.Expression] = field(default_factory=list)
     lineage: list[exp.Column] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class Item:
-    """One bound item of a select list."""
-
-    label: str
-    key: str | None
-    expression: exp.Expression
 
 
 class Rewriter(Expressions, SetOperations):
@@ -73,7 +64,7 @@ class Rewriter(Expressions, SetOperations):
         if isinstance(node, exp.Intersect):
             return self.intersect(node, env, outer)
         if isinstance(node, exp.Except):
-            refuse("EXCEPT over uncertain rows", "it asks that rows be absent; against certain rows, use NOT EXISTS")
+            return self.except_(node, env, outer)
         refuse(type(node).__name__.upper(), "the rewriter does not know it")
 
     def check_clauses(self, node: exp.Expression) -> None:
@@ -173,11 +164,13 @@ class Rewriter(Expressions, SetOperations):
             star = expression.this if isinstance(expression, exp.Column) else expression
             if isinstance(star, exp.Star):
                 check_structure(star)
+                dropped = [self.excluded(name) for name in star.args.get("except_") or ()]
                 path = None
                 if star is not expression:
                     parts = (expression.args.get(name) for name in ("catalog", "db", "table"))
                     path = tuple(self.fold(part) for part in parts if part)
-                items += [Item(v.label, v.key, v.expression) for v in scope.star(path)]
+                shown = scope.star(path, dropped)
+                items += [Item(v.label, v.key, v.expression) for v in shown]
                 continue
             alias = expression.args["alias"] if isinstance(expression, exp.Alias) else None
             bound = self.expression(expression.this if alias is not None else expression, env, scope)
@@ -191,6 +184,11 @@ class Rewriter(Expressions, SetOperations):
                 label, key = expression.sql(self.dialect), None
             items.append(Item(label, key, bound))
         return items
+
+    def excluded(self, name: exp.Expression) -> str:
+        if isinstance(name, exp.Column) and len(name.parts) > 1:
+            refuse(f"* EXCLUDE ({name.sql(self.dialect)})", "write t.* EXCLUDE (column)")
+        return self.fold(name.this if isinstance(name, exp.Column) else name)
 
     def check_group(self, node: exp.Select, items: list[Item], env: Environment, scope: Scope) -> None:
         """GROUP BY without aggregates is DISTINCT if every item is a function of the keys; otherwise refused."""
@@ -302,7 +300,11 @@ class Rewriter(Expressions, SetOperations):
         if not isinstance(node, exp.Select):
             refuse(f"a correlated {type(node).__name__.upper()}", "split it into several EXISTS or IN conditions")
         inner = Scope(scope)
-        chains = self.chains(node, env, inner)
+        merges, self.merges = self.merges, True
+        try:
+            chains = self.chains(node, env, inner)
+        finally:
+            self.merges = merges
         if not left and all(isinstance(e, exp.Star | exp.Literal | exp.Null) for e in node.expressions):
             items: list[Item] = []
         else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
@@ -35,8 +35,12 @@ class Source:
     columns: tuple[Output, ...]
     lineage: tuple[str, ...] = ()
     identity: tuple[str, ...] = ()
+    values: dict[str, exp.Expression] | None = None
+    """Of a derived table that was merged into its query: what its columns stand for."""
 
-    def column(self, output: Output) -> exp.Column:
+    def column(self, output: Output) -> exp.Expression:
+        if self.values is not None:
+            return exp.paren(self.values[output.name].copy())
         return exp.column(exp.to_identifier(output.name, quoted=True), exp.to_identifier(self.alias, quoted=True))
 
     def references(self, names: tuple[str, ...]) -> list[exp.Column]:
@@ -119,16 +123,21 @@ class Scope:
         self.sources = [s for s in self.sources if s is not source]
         self.visible = [v for v in self.visible if v.source is not source]
 
-    def star(self, path: tuple[str, ...] | None) -> list[Visible]:
-        """What ``*`` or ``t.*`` stands for, without the probability column."""
+    def star(self, path: tuple[str, ...] | None, dropped: Sequence[str] = ()) -> list[Visible]:
+        """What ``*`` or ``t.*`` stands for, without the probability column and without those it EXCLUDEs."""
         if path is None:
             if not self.sources:
                 raise UnsupportedSQL("* needs a FROM clause")
-            return [v for v in self.visible if not v.hidden]
-        source = self._source(path)
-        if source is None:
-            raise UnknownColumn(f"no FROM item {'.'.join(path)!r} for {'.'.join(path)}.*")
-        return [Visible(o.label, o.key, source.column(o), False, source) for o in source.columns if not o.hidden]
+            found = self.visible
+        else:
+            source = self._source(path)
+            if source is None:
+                raise UnknownColumn(f"no FROM item {'.'.join(path)!r} for {'.'.join(path)}.*")
+            found = [Visible(o.label, o.key, source.column(o), o.hidden, source) for o in source.columns]
+        for name in dropped:
+            if not any(v.key == name for v in found):
+                raise SQLError(f"* EXCLUDE names {name!r}, which is no column here")
+        return [v for v in found if not v.hidden and v.key not in dropped]
 
     def _source(self, path: tuple[str, ...]) -> Source | None:
         found = [s for s in self.sources if s.path[-len(path) :] == path]

@@ -1,4 +1,4 @@
-"""Set operations: UNION is UNION ALL of lineage rows, INTERSECT is a join of both sides' rows."""
+"""Set operations: UNION is UNION ALL of lineage rows, INTERSECT a join of both sides' rows, EXCEPT an anti-join."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sharpdnf.errors import SQLError
 from sharpdnf.sql.allowed import refuse
 from sharpdnf.sql.core import Core, Query, null, quoted, union_all
 from sharpdnf.sql.scope import Output, Scope, Source
-from sharpdnf.sql.tables import Environment
+from sharpdnf.sql.tables import Environment, Rewritten
 
 
 class SetOperations(Core):
@@ -43,14 +43,42 @@ class SetOperations(Core):
             raise SQLError(f"{name} of {len(left.columns)} and {len(right.columns)} columns")
 
     def intersect(self, node: exp.Intersect, env: Environment, outer: Scope | None) -> Query:
-        """Both sides through one UNION ALL, which gives them the types a set operation gives, then joined."""
+        """Rows of both sides joined, so that the lineage is a conjunction."""
         if node.args.get("distinct") is False and self.expected:
             refuse("INTERSECT ALL in an expected value", "count DISTINCT rows instead")
-        if self.catalog.collates():
-            refuse("INTERSECT in a database with collations of its own", "it would compare by another collation")
         left, right = (self.query(side, env, outer) for side in (node.this, node.expression))
+        both, columns = self.tagged(node, left, right)
+        a, b = (Source((), self.fresh("t"), columns) for _ in range(2))
+        lineage = [*a.references(both.lineage[: left.lineage]), *b.references(both.lineage[left.lineage :])]
+        body = self.from_both(both, a, lineage)
+        body.set("joins", [exp.Join(this=self.aliased(both, b))])
+        body.set("where", exp.Where(this=exp.and_(side_is(a, 0), self.equal_rows(a, b), copy=False)))
+        query = Query(body, columns, left.lineage + right.lineage)
+        return self.by_value(query) if self.expected else query
+
+    def except_(self, node: exp.Except, env: Environment, outer: Scope | None) -> Query:
+        """Rows of the left side that no certain row equals: whether one does is the same in every world."""
+        if self.tables.touches(node.expression, env):
+            refuse("EXCEPT over uncertain rows", "it asks that rows be absent; only certain rows may be taken away")
+        if node.args.get("distinct") is False:
+            refuse("EXCEPT ALL over uncertain rows", "how many of equal rows are left differs from world to world")
+        left, right = (self.query(side, env, outer) for side in (node.this, node.expression))
+        both, columns = self.tagged(node, left, right)
+        a, b = (Source((), self.fresh("t"), columns) for _ in range(2))
+        body = self.from_both(both, a, a.references(both.lineage[: left.lineage]))
+        taken = exp.Select(expressions=[exp.Literal.number(1)], from_=exp.From(this=self.aliased(both, b)))
+        taken.set("where", exp.Where(this=self.equal_rows(a, b)))
+        absent = exp.Not(this=exp.Exists(this=taken))
+        body.set("where", exp.Where(this=exp.and_(side_is(a, 0), absent, copy=False)))
+        query = Query(body, columns, left.lineage)
+        return self.by_value(query) if self.expected else query
+
+    def tagged(self, node: exp.SetOperation, left: Query, right: Query) -> tuple[Rewritten, tuple[Output, ...]]:
+        """Both sides through one UNION ALL, which gives them the types a set operation gives, told apart by _side."""
+        name = type(node).__name__.upper()
+        if self.catalog.collates():
+            refuse(f"{name} in a database with collations of its own", "it would compare by another collation")
         self.check_width(node, left, right)
-        shown, total = len(left.columns), left.lineage + right.lineage
         sides = []
         for tag, side in enumerate((left, right)):
             found = self.hoist(side)
@@ -64,22 +92,24 @@ class SetOperations(Core):
             )
             sides.append(select.from_(exp.Table(this=quoted(found.name)), copy=False))
         columns = tuple(Output(o.label, o.key, f"_c{i}") for i, o in enumerate(left.columns))
-        both = self.hoist(Query(union_all(sides), columns, total))
-        a, b = (Source((), self.fresh("t"), columns) for _ in range(2))
-        lineage = [*a.references(both.lineage[: left.lineage]), *b.references(both.lineage[left.lineage :])]
-        same = [self.same(a.column(column), b.column(column)) for column in columns]
-        tags = [
-            exp.EQ(this=s.references(("_side",))[0], expression=exp.Literal.number(i)) for i, s in enumerate((a, b))
-        ]
-        body = exp.Select(
-            expressions=[self.named(a.column(columns[i]), "c", i) for i in range(shown)]
+        return self.hoist(Query(union_all(sides), columns, left.lineage + right.lineage)), columns
+
+    @staticmethod
+    def aliased(found: Rewritten, source: Source) -> exp.Expression:
+        return exp.alias_(exp.Table(this=quoted(found.name)), source.alias, table=True, quoted=True)
+
+    def from_both(self, both: Rewritten, source: Source, lineage: list[exp.Column]) -> exp.Select:
+        """SELECT columns and lineage of the rows of ``both`` as ``source``; the caller adds WHERE."""
+        return exp.Select(
+            expressions=[self.named(source.column(o), "c", i) for i, o in enumerate(source.columns)]
             + [self.named(column, "l", i) for i, column in enumerate(lineage)],
-            from_=exp.From(this=exp.alias_(exp.Table(this=quoted(both.name)), a.alias, table=True, quoted=True)),
-            joins=[exp.Join(this=exp.alias_(exp.Table(this=quoted(both.name)), b.alias, table=True, quoted=True))],
-            where=exp.Where(this=exp.and_(*tags, *same, copy=False)),
+            from_=exp.From(this=self.aliased(both, source)),
         )
-        query = Query(body, columns, total)
-        return self.by_value(query) if self.expected else query
+
+    def equal_rows(self, a: Source, b: Source) -> exp.Expression:
+        """``b`` is a row of the right side equal to ``a``."""
+        same = [self.same(a.column(column), b.column(column)) for column in a.columns]
+        return exp.and_(side_is(b, 1), *same, copy=False)
 
     def same(self, a: exp.Expression, b: exp.Expression) -> exp.Expression:
         """Equality in which NULL equals NULL, as set operations compare."""
@@ -96,6 +126,10 @@ class SetOperations(Core):
         body = exp.Select(expressions=[*(exp.column(quoted(name)) for name in names), self.named(rank, "i", 0)])
         body.set("from_", exp.From(this=exp.Table(this=quoted(found.name))))
         return Query(body, query.columns, query.lineage, 1)
+
+
+def side_is(source: Source, tag: int) -> exp.Expression:
+    return exp.EQ(this=source.references(("_side",))[0], expression=exp.Literal.number(tag))
 
 
 def bare_value(operand: exp.Expression) -> exp.Expression:

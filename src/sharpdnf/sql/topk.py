@@ -23,6 +23,7 @@ FloatArray = npt.NDArray[np.float64]
 Verdict = tuple[BoolArray, BoolArray]
 """(surely in, surely out)"""
 FIRST_EPSILON = 0.5
+ROUNDING = 1e-12
 
 
 def rounds_to(epsilon: float) -> list[float]:
@@ -74,7 +75,7 @@ def verdict(counts: Counts, cuts: tuple[Cut, ...], limit: int | None, *, descend
     """Which answers are surely in and which surely out."""
     inside, outside = np.ones(len(counts.prob), dtype=bool), np.zeros(len(counts.prob), dtype=bool)
     for cut in cuts:
-        holds, fails = _TESTS[cut.operator](counts.lower, counts.upper, cut.value)
+        holds, fails = _TESTS[cut.operator](_snap(counts.lower, cut), _snap(counts.upper, cut), cut.value)
         inside &= holds
         outside |= fails
     if limit is None or limit >= len(counts.prob):
@@ -88,6 +89,11 @@ _TESTS: dict[str, Callable[[FloatArray, FloatArray, float], Verdict]] = {
     "<": lambda lower, upper, c: (upper < c, lower >= c),
     "<=": lambda lower, upper, c: (upper <= c, lower > c),
 }
+
+
+def _snap(values: FloatArray, cut: Cut) -> FloatArray:
+    """Numbers apart from the cut by rounding only lie on it: an exact 0.1 is not above 0.1."""
+    return np.where(np.abs(values - cut.value) <= ROUNDING * abs(cut.value), cut.value, values)
 
 
 def _top(counts: Counts, inside: BoolArray, outside: BoolArray, limit: int, *, descending: bool) -> Verdict:
@@ -112,7 +118,7 @@ def _chosen(
     """The answers to return: sure ones first, flagged ones by their estimate."""
     passes = ~outside
     for cut in cuts:
-        test = _TESTS[cut.operator](counts.prob, counts.prob, cut.value)[0]
+        test = _TESTS[cut.operator](_snap(counts.prob, cut), _snap(counts.prob, cut), cut.value)[0]
         passes &= inside | test
     kept = np.flatnonzero(passes)
     if limit is None or len(kept) <= limit:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
+RowArray = npt.NDArray[np.signedinteger[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +24,12 @@ class LineageRows:
     """The rows of a lineage query, sorted by answer: ``answers`` has one row per answer, ``rows`` one per clause."""
 
     answers: pa.Table
-    answer_of_clause: IntArray
-    rows: IntArray
-    """int64[clauses, columns]: numbers of uncertain rows, -1 where a column does not apply."""
-    extra: IntArray
-    """int64[clauses, columns]: identity of the result row, for expected values."""
+    indptr: IntArray
+    """Answer a has the clauses ``indptr[a]`` to ``indptr[a + 1] - 1``."""
+    rows: RowArray
+    """int[clauses, columns]: numbers of uncertain rows, -1 where a column does not apply."""
+    extra: RowArray
+    """int[clauses, columns]: identity of the result row, for expected values."""
     measures: FloatArray
     """float64[clauses, columns]: what expected_sum adds up."""
 
@@ -86,12 +88,12 @@ def column(name: str, table: str | None = None) -> exp.Column:
     return exp.column(quoted(name), quoted(table) if table else None)
 
 
-def numbering(relation: Relation, prob: str, base: int) -> exp.Select:
+def numbering(relation: Relation, prob: str, base: int, kind: str = "BIGINT") -> exp.Select:
     """SELECT base + row_number() - 1, * FROM relation WHERE prob > 0."""
-    number = exp.Window(this=exp.RowNumber())
+    number: exp.Expression = exp.Add(this=exp.Window(this=exp.RowNumber()), expression=exp.Literal.number(base - 1))
     select = exp.Select(
         expressions=[
-            exp.alias_(exp.Add(this=number, expression=exp.Literal.number(base - 1)), ROW_ID, quoted=True),
+            exp.alias_(exp.cast(number, kind), ROW_ID, quoted=True),
             exp.Column(this=exp.Star(), table=quoted("_t")),
         ]
     )

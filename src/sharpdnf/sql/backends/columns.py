@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
+
 if TYPE_CHECKING:
     import pyarrow as pa
+
+IntArray = npt.NDArray[np.int64]
 
 
 def python_columns(rows: list[tuple[Any, ...]], count: int) -> pa.Table:
@@ -20,6 +25,12 @@ def python_columns(rows: list[tuple[Any, ...]], count: int) -> pa.Table:
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
             columns[f"_c{i}"] = pa.array([None if v is None else str(v) for v in values], type=pa.string())
     return pa.table(columns)
+
+
+def starts_of(group: IntArray) -> IntArray:
+    """int64[groups + 1]: where each of the sorted numbers begins, and how many there are."""
+    new = np.flatnonzero(np.diff(group, prepend=-1))
+    return np.concatenate([new, [len(group)]]).astype(np.int64)
 
 
 def frame_rows(frame: object) -> tuple[list[str], list[list[Any]]]:

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 import numpy as np
+import numpy.typing as npt
 from sqlglot import exp
 
+from sharpdnf import _native
 from sharpdnf.errors import SQLError
 from sharpdnf.sql.allowed import refuse
-from sharpdnf.sql.backends import FloatArray, IntArray, LineageRows, Shape, column, grouped, numbering, quoted
+from sharpdnf.sql.backends import FloatArray, LineageRows, RowArray, Shape, grouped, numbering, quoted
+from sharpdnf.sql.backends.duck_functions import FunctionList
 from sharpdnf.sql.catalog import Functions, Relation
 from sharpdnf.sql.tables import parse_view
 
@@ -28,13 +31,14 @@ SORTABLE = frozenset(
         "UTINYINT",
         "USMALLINT",
         "UINTEGER",
-        "UBIGINT",
         "DATE",
         "TIMESTAMP",
         "TIME",
     ]
 )
-"""Types whose values are equal to DuckDB exactly if they are equal to numpy: no NaN, no collation, no -0.0."""
+"""Types whose values are whole numbers to Arrow too, equal exactly if DuckDB finds them equal: no NaN, no collation."""
+BATCH = 10_000_000
+"""Rows of an Arrow batch: a column in one piece becomes a numpy array without a copy."""
 READERS = {".parquet": "read_parquet", ".csv": "read_csv", ".tsv": "read_csv", ".json": "read_json", ".gz": "read_csv"}
 
 
@@ -43,7 +47,8 @@ class DuckDB:
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self.connection = connection
-        self._builtin: Functions | None = None
+        self._functions = FunctionList(connection)
+        self._listed: dict[str, list[tuple[Any, ...]]] = {}
         self._frames: dict[str, object] = {}
 
     def fold(self, identifier: exp.Identifier) -> str:
@@ -66,7 +71,7 @@ class DuckDB:
             if relation is None:
                 raise SQLError("DuckDB: the statement has no result")
             convert = getattr(relation, "to_arrow_table", None) or relation.fetch_arrow_table
-            return convert()
+            return convert(BATCH)
         except duckdb.Error as error:
             raise SQLError(f"DuckDB: {error}") from None
 
@@ -81,15 +86,24 @@ class DuckDB:
             return None
         return tuple(entry[0] for entry in self.connection.description)
 
-    def resolve(self, parts: tuple[str, ...], home: tuple[str, ...] | None) -> Relation | None:
-        name = parts[-1].replace("'", "''")
-        found = self.rows(
-            "SELECT database_name, schema_name, table_name, NULL, (database_name = current_database() AND schema_name ="
-            f" current_schema()) OR temporary FROM duckdb_tables() WHERE lower(table_name) = '{name}'"
-            " UNION ALL SELECT database_name, schema_name, view_name, sql, (database_name = current_database() AND "
-            f"schema_name = current_schema()) OR temporary FROM duckdb_views() WHERE lower(view_name) = '{name}'"
-            " AND NOT internal"
+    def prepare(self, names: frozenset[str]) -> None:
+        self._listed = self._list(names) if names else {}
+
+    def _list(self, names: frozenset[str]) -> dict[str, list[tuple[Any, ...]]]:
+        """By lower-case name: (catalog, schema, table, SQL of a view, whether it is in sight) of all relations."""
+        wanted = ", ".join(exp.Literal.string(name).sql("duckdb") for name in sorted(names))
+        own = "system.main."  # with it no macro of the same name is called
+        near = f"(database_name = {own}current_database() AND schema_name = {own}current_schema()) OR temporary"
+        rows = self.rows(
+            f"SELECT database_name, schema_name, table_name, NULL, {near} FROM {own}duckdb_tables() WHERE "
+            f"{own}lower(table_name) IN ({wanted}) UNION ALL SELECT database_name, schema_name, view_name, sql, {near} "
+            f"FROM {own}duckdb_views() WHERE {own}lower(view_name) IN ({wanted}) AND NOT internal"
         )
+        return {name: [row for row in rows if row[2].lower() == name] for name in names}
+
+    def resolve(self, parts: tuple[str, ...], home: tuple[str, ...] | None) -> Relation | None:
+        name = parts[-1]
+        found = self._listed[name] if name in self._listed else self._list(frozenset([name]))[name]
         for position, part in enumerate(reversed(parts[:-1])):  # schema, then catalog; one part may be either
             keep = [row for row in found if str(row[1 - position]).lower() == part]
             if not keep and position == 0 and len(parts) == 2:
@@ -117,19 +131,10 @@ class DuckDB:
         return ()
 
     def functions(self) -> Functions:
-        if self._builtin is None:
-            listed = self.rows(
-                "SELECT DISTINCT lower(function_name), function_type, stability FROM duckdb_functions() WHERE internal"
-            )
-            self._builtin = Functions(
-                frozenset(name for name, kind, _ in listed if kind == "aggregate"),
-                frozenset(name for name, _, stability in listed if stability == "VOLATILE") | {"query", "query_table"},
-            )
-        return self._builtin
+        return self._functions.last().builtin
 
-    def user_functions(self, names: frozenset[str]) -> frozenset[str]:
-        found = self.rows("SELECT DISTINCT lower(function_name) FROM duckdb_functions() WHERE NOT internal")
-        return names & {row[0] for row in found}
+    def user_code(self, names: frozenset[str], sql: str) -> frozenset[str]:
+        return frozenset(f"function {name}()" for name in self._functions.called(names, sql))
 
     def temporary(self, name: str) -> exp.Table:
         return exp.Table(this=quoted(name), db=quoted("main"), catalog=quoted("temp"))
@@ -137,7 +142,7 @@ class DuckDB:
     def materialise(self, name: str, relation: Relation, prob: str, base: int) -> exp.Expression:
         table = self.temporary(name)
         self.execute(f"CREATE OR REPLACE TEMP TABLE {table.sql('duckdb')} AS "
-                     f"{numbering(relation, prob, base).sql('duckdb')}")  # fmt: skip
+                     f"{numbering(relation, prob, base, 'INTEGER').sql('duckdb')}")  # fmt: skip
         return table
 
     def register(self, name: str, frame: object) -> None:
@@ -164,16 +169,18 @@ class DuckDB:
         sql = query.sql("duckdb")
         types = [str(t).split("(")[0] for t in self._types(sql)[: shape.shown]]
         if all(kind in SORTABLE for kind in types):
-            order = ", ".join(quoted(name).sql("duckdb") for name in shown)
-            table = self.arrow(f"SELECT * FROM ({sql}) AS _r ORDER BY {order}" if order else sql)
-            group = boundaries(table, shown)
+            table, keys = self.arrow(sql), shown
         else:
-            outer = grouped(query, shape, "duckdb").order_by(column("_g"), copy=False)
-            table = self.arrow(outer.sql("duckdb"))
-            group = table.column("_g").to_numpy().astype(np.int64)
-        first = np.flatnonzero(np.diff(group, prepend=-1)) if len(group) else np.zeros(0, np.int64)
-        answers = table.select(shown).take(first) if shown else table.select([])
-        return LineageRows(answers, group, integers(table, lineage), integers(table, identity), floats(table, measures))
+            table, keys = self.arrow(grouped(query, shape, "duckdb").sql("duckdb")), ["_g"]
+        columns = [whole_numbers(table.column(name)) for name in keys]
+        numbered = [filled(table.column(name)) for name in [*lineage, *identity]]
+        order, starts, flat = _native.sort_lineage(
+            [values for values, _ in columns], [null for _, null in columns], numbered, len(table)
+        )
+        answers = table.select(shown).take(order[starts[:-1]]) if shown else table.select([])
+        rows = flat.reshape(len(table), len(numbered))
+        measured = floats(table, measures)[order]
+        return LineageRows(answers, starts, rows[:, : len(lineage)], rows[:, len(lineage) :], measured)
 
     def _types(self, sql: str) -> list[Any]:
         try:
@@ -183,33 +190,28 @@ class DuckDB:
         return [entry[1] for entry in self.connection.description]
 
 
-def boundaries(table: pa.Table, names: list[str]) -> IntArray:
-    """int64[rows]: the number of the answer, for rows sorted by the columns ``names``."""
+def whole_numbers(column: pa.ChunkedArray) -> tuple[RowArray, npt.NDArray[np.uint8]]:
+    """int[rows] that are equal and ordered as the values of a SORTABLE type; uint8[rows]: NULL or not, or empty."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    changed = np.zeros(len(table), dtype=bool)
-    for name in names:
-        values = table.column(name).combine_chunks()
-        values = values.chunk(0) if isinstance(values, pa.ChunkedArray) and values.num_chunks else values
-        if len(table) > 1:
-            a, b = values.slice(1), values.slice(0, len(table) - 1)
-            same = pc.fill_null(pc.equal(a, b), False)
-            same = pc.or_(same, pc.and_(pc.is_null(a), pc.is_null(b)))
-            changed[1:] |= ~same.to_numpy(zero_copy_only=False)
-    group: IntArray = np.cumsum(changed)
-    return group
+    bits = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
+    null = pc.is_null(column).to_numpy().view(np.uint8) if column.null_count else np.zeros(0, dtype=np.uint8)
+    if not pa.types.is_integer(column.type) and not pa.types.is_boolean(column.type):
+        column = column.cast(bits[column.type.bit_width])
+    if column.null_count:
+        column = pc.fill_null(column, pa.scalar(0).cast(column.type))
+    return column.cast(pa.int32() if column.type == pa.int32() else pa.int64()).to_numpy(), null
 
 
-def integers(table: pa.Table, names: list[str]) -> IntArray:
-    """int64[rows, names]: with -1 for NULL."""
+def filled(column: pa.ChunkedArray) -> npt.NDArray[np.int32]:
+    """int32[rows]: with -1 for NULL."""
+    import pyarrow as pa
     import pyarrow.compute as pc
 
-    out = np.empty((len(table), len(names)), dtype=np.int64)
-    for i, name in enumerate(names):
-        values = table.column(name)
-        out[:, i] = (pc.fill_null(values, -1) if values.null_count else values).to_numpy()
-    return out
+    whole = pc.fill_null(column, -1) if column.null_count else column
+    numbers: npt.NDArray[np.int32] = whole.cast(pa.int32()).to_numpy()
+    return numbers
 
 
 def floats(table: pa.Table, names: list[str]) -> FloatArray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from typing import Any
 
@@ -11,11 +12,17 @@ from sqlglot import exp
 from sharpdnf.errors import SQLError
 from sharpdnf.sql.allowed import refuse
 from sharpdnf.sql.backends import FloatArray, LineageRows, Shape, column, grouped, numbering, quoted
-from sharpdnf.sql.backends.columns import frame_rows, python_columns
+from sharpdnf.sql.backends.columns import frame_rows, python_columns, starts_of
 from sharpdnf.sql.catalog import ROW_ID, Functions, Relation
 from sharpdnf.sql.tables import parse_view
 
 VOLATILE = frozenset(["random", "randomblob", "changes", "total_changes", "last_insert_rowid", "load_extension"])
+IMPLIED = frozenset(
+    ["like", "glob", "regexp", "match", "->", "->>", "current_date", "current_time", "current_timestamp"]
+)
+"""Functions that SQL calls by a keyword or an operator."""
+OURS = frozenset(["row_number", "dense_rank", "count", "sum", "coalesce", "group_concat", "char", "typeof", "lower"])
+"""What our own statements call."""
 CHUNK = 200_000
 """Rows of lineage per string: SQLite hands them over as text, so no Python object is made for a row."""
 
@@ -55,6 +62,9 @@ class SQLite:
         finally:
             cursor.close()
 
+    def prepare(self, names: frozenset[str]) -> None:
+        pass
+
     def resolve(self, parts: tuple[str, ...], home: tuple[str, ...] | None) -> Relation | None:
         if len(parts) > 2:
             raise SQLError(f"SQLite names have at most a schema and a table, not {'.'.join(parts)!r}")
@@ -76,15 +86,18 @@ class SQLite:
             return None
         schema, name, kind, sql, file = found[0]
         path, key = (schema, name), (file, name.lower())  # one file may be attached under two names
-        columns = tuple(row[1] for row in self.rows(f"PRAGMA {quoted(schema).sql('sqlite')}.table_info"
-                                                    f"({quoted(name).sql('sqlite')})"))  # fmt: skip
+        listed = self.rows(f"PRAGMA {quoted(schema).sql('sqlite')}.table_xinfo({quoted(name).sql('sqlite')})")
+        columns = tuple(row[1] for row in listed if row[6] != 1)  # generated columns too, as * shows them
         if kind == "table" and str(sql).upper().startswith("CREATE VIRTUAL"):
-            return Relation(key, path, columns)
+            return Relation(key, path, columns, version=str(sql))
         definition, labels = parse_view(sql, "sqlite") if kind == "view" else (None, None)
         return Relation(key, path, columns, definition, labels)
 
     def related(self, relation: Relation) -> tuple[Relation, ...]:
-        return ()
+        """Of a virtual table: every relation that its definition names, such as the content of a full-text index."""
+        words = {word.lower() for word in re.findall(r"\w+", relation.version)} - {relation.path[-1].lower()}
+        found = [self.resolve((relation.path[0].lower(), word), None) for word in sorted(words)]
+        return tuple(other for other in found if other is not None)
 
     def collates(self) -> bool:
         """Whether any table or view has a collation of its own; copies of rows would lose it."""
@@ -100,9 +113,11 @@ class SQLite:
         aggregates = {name for name, kind in listed if kind != "s" and name not in scalars - {"max", "min"}}
         return Functions(frozenset(aggregates), VOLATILE)
 
-    def user_functions(self, names: frozenset[str]) -> frozenset[str]:
-        found = self.rows("SELECT DISTINCT lower(name) FROM pragma_function_list WHERE NOT builtin")
-        return names & {row[0] for row in found}
+    def user_code(self, names: frozenset[str], sql: str) -> frozenset[str]:
+        found = {row[0] for row in self.rows("SELECT DISTINCT lower(name) FROM pragma_function_list WHERE NOT builtin")}
+        text = sql.lower()
+        implied = {name for name in found & IMPLIED if name in text} | (found & OURS)
+        return frozenset(f"function {name}()" for name in (names & found) | implied)
 
     def temporary(self, name: str) -> exp.Table:
         return exp.Table(this=quoted(name), db=quoted("temp"))
@@ -175,4 +190,4 @@ class SQLite:
         flat = flat[order]
         last = 1 + len(lineage)
         measured = values[order] if values is not None else np.zeros((len(flat), 0))
-        return LineageRows(answers, flat[:, 0].copy(), flat[:, 1:last].copy(), flat[:, last:].copy(), measured)
+        return LineageRows(answers, starts_of(flat[:, 0]), flat[:, 1:last].copy(), flat[:, last:].copy(), measured)

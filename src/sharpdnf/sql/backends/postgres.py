@@ -9,8 +9,9 @@ import psycopg
 from sqlglot import exp
 
 from sharpdnf.errors import SQLError
+from sharpdnf.sql.allowed import refuse
 from sharpdnf.sql.backends import FloatArray, IntArray, LineageRows, Shape, grouped, numbering, quoted
-from sharpdnf.sql.backends.columns import frame_rows, python_columns
+from sharpdnf.sql.backends.columns import frame_rows, python_columns, starts_of
 from sharpdnf.sql.catalog import Functions, Relation
 
 if TYPE_CHECKING:
@@ -18,6 +19,13 @@ if TYPE_CHECKING:
 
 COPY_HEADER = 19
 """Bytes before the first tuple: an 11-byte signature, flags, the length of an (empty) extension."""
+
+
+FIRST_USER_OID = 16384
+IMPLIED = frozenset(["=", "<>", "<", "<=", ">", ">=", "~~", "~~*", "!~~", "!~~*", "~", "!~", "||"])
+"""Operators that SQL may use without showing them: IN, BETWEEN, LIKE, DISTINCT, USING."""
+RUN_TEXT = frozenset(["ts_rewrite", "ts_stat"])
+"""Functions that run queries given as text, beside those that end in _to_xml and the like."""
 
 
 class PostgreSQL:
@@ -53,14 +61,22 @@ class PostgreSQL:
         except psycopg.Error:
             return None
 
+    def prepare(self, names: frozenset[str]) -> None:
+        pass
+
     def resolve(self, parts: tuple[str, ...], home: tuple[str, ...] | None) -> Relation | None:
         name = exp.Literal.string(".".join(quoted(part).sql("postgres") for part in parts)).sql("postgres")
         found = self.rows(
             "SELECT c.oid::text, n.nspname, c.relname, c.relkind::text, CASE WHEN c.relkind IN ('v', 'm') THEN "
-            "pg_get_viewdef(c.oid) END FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = "
-            f"c.relnamespace WHERE c.oid = to_regclass({name})"
+            "pg_catalog.pg_get_viewdef(c.oid) END FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = "
+            f"c.relnamespace WHERE c.oid = pg_catalog.to_regclass({name})"
         )
-        return self._relation(found[0]) if found else None
+        if not found:
+            return None
+        if self.rows(f"SELECT 1 FROM pg_catalog.pg_class WHERE oid = {int(found[0][0])} AND relrowsecurity AND "
+                     "pg_catalog.row_security_active(oid)"):  # fmt: skip
+            refuse(f"the table {'.'.join(parts)!r} under row security", "its policies can read other tables")
+        return self._relation(found[0])
 
     def _relation(self, row: tuple[Any, ...]) -> Relation:
         oid, schema, table, kind, definition = row
@@ -94,19 +110,34 @@ class PostgreSQL:
                 "SELECT p.proname, bool_or(p.prokind = 'a'), bool_and(p.provolatile = 'v') FROM pg_catalog.pg_proc p "
                 "WHERE p.pronamespace = 'pg_catalog'::regnamespace GROUP BY 1"
             )
-            xml = ("_to_xml", "_to_xmlschema", "_to_xml_and_xmlschema")  # these run queries given as text
+            xml = ("_to_xml", "_to_xmlschema", "_to_xml_and_xmlschema")
             self._builtin = Functions(
                 frozenset(name for name, aggregate, _ in listed if aggregate),
-                frozenset(name for name, _, volatile in listed if volatile or name.endswith(xml)),
+                frozenset(name for name, _, volatile in listed if volatile or name.endswith(xml)) | RUN_TEXT,
             )
         return self._builtin
 
-    def user_functions(self, names: frozenset[str]) -> frozenset[str]:
+    def user_code(self, names: frozenset[str], sql: str) -> frozenset[str]:
+        """Functions by name (``row.f`` calls f(row) too); operators and casts unless their code is compiled."""
+        written = "l.lanname NOT IN ('internal', 'c')"
         found = self.rows(
-            "SELECT DISTINCT lower(proname) FROM pg_catalog.pg_proc WHERE pronamespace NOT IN "
-            "('pg_catalog'::regnamespace, 'information_schema'::regnamespace)"
+            "SELECT DISTINCT 'function', pg_catalog.lower(p.proname), p.pronargs = 1 AND t.typtype IN ('c', 'p') FROM "
+            "pg_catalog.pg_proc p LEFT JOIN pg_catalog.pg_type t ON t.oid = p.proargtypes[0] WHERE p.pronamespace NOT "
+            "IN ('pg_catalog'::regnamespace, 'information_schema'::regnamespace) UNION ALL SELECT DISTINCT 'operator', "
+            "o.oprname::text, false FROM pg_catalog.pg_operator o JOIN pg_catalog.pg_proc p ON p.oid = o.oprcode JOIN "
+            f"pg_catalog.pg_language l ON l.oid = p.prolang WHERE o.oid >= {FIRST_USER_OID} AND {written} UNION ALL "
+            "SELECT DISTINCT 'cast', pg_catalog.format_type(c.castsource, NULL) || ' to ' || "
+            "pg_catalog.format_type(c.casttarget, NULL), false FROM pg_catalog.pg_cast c JOIN pg_catalog.pg_proc p ON "
+            "p.oid = c.castfunc JOIN "
+            f"pg_catalog.pg_language l ON l.oid = p.prolang WHERE c.oid >= {FIRST_USER_OID} AND {written}"
         )
-        return names & {row[0] for row in found}
+        used, text = set(), sql.lower()
+        for kind, name, takes_row in found:
+            if kind == "function" and (name in names or (takes_row and name in text)):
+                used.add(f"function {name}()")
+            elif kind == "cast" or (kind == "operator" and (name in sql or name in IMPLIED)):
+                used.add(f"{kind} {name}")
+        return frozenset(used)
 
     def temporary(self, name: str) -> exp.Table:
         return exp.Table(this=quoted(name), db=quoted("pg_temp"))
@@ -166,7 +197,7 @@ class PostgreSQL:
         last = 1 + len(lineage)
         measured = flat[:, len(wanted) :].copy().view(np.float64).reshape(len(flat), len(sums))
         return LineageRows(
-            answers, flat[:, 0].copy(), flat[:, 1:last].copy(), flat[:, last : len(wanted)].copy(), measured
+            answers, starts_of(flat[:, 0]), flat[:, 1:last].copy(), flat[:, last : len(wanted)].copy(), measured
         )
 
     def _copy(self, sql: str, columns: int) -> IntArray:

@@ -1,0 +1,71 @@
+"""Which uncertain rows matter for an answer: P(answer | row) - P(answer | no row) of all of them at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sharpdnf.analysis import count_weights, influence
+from sharpdnf.dnf import DNF
+from sharpdnf.sql.lineage import FloatArray, IntArray, RowArray, Rows, build
+
+TOGETHER = 2_000_000
+"""Probabilities of one evaluation under many vectors: 16 MB."""
+
+
+def influences(clauses: RowArray, known: Rows, **asked: Any) -> tuple[IntArray, FloatArray]:
+    """(rows, P(answer | row) - P(answer | no row) of each) for the rows in the clauses of one answer.
+
+    An independent row is a variable, so its influence is d P / d p: one pass gives all of them. A row of a block is a
+    conjunction of choices: given the row they are all made, the others of its block are absent, and the formula is
+    evaluated under these probabilities. Exact where the formula compiles, else estimated as ``asked``.
+    """
+    rows = np.unique(clauses[clauses >= 0]).astype(np.int64)
+    if not len(rows) or bool((clauses < 0).all(axis=1).any()):  # a certain answer needs no row
+        return rows, np.zeros(len(rows))
+    # One more clause for each row shows how the row is encoded; it brings in no row that was not there.
+    singles = np.full((len(rows), clauses.shape[1]), -1, dtype=np.int64)
+    singles[:, 0] = rows
+    both = np.concatenate([clauses.astype(np.int64), singles])
+    whole, literals = _split(build(both, np.array([0, len(both)]), known).batch[0], len(rows))
+    found = np.zeros(len(rows))
+    in_block = known.block[rows] >= 0
+    if not in_block.all():
+        slopes = influence(whole, **asked)
+        found[~in_block] = [slopes[literals[i][0] >> 1] for i in np.flatnonzero(~in_block)]
+    if in_block.any():
+        chosen = np.flatnonzero(in_block)
+        found[chosen] = _of_blocks(whole, [literals[i] for i in chosen], known.prob[rows[chosen]], asked)
+    return rows, found
+
+
+def _split(dnf: DNF, singles: int) -> tuple[DNF, list[npt.NDArray[np.int32]]]:
+    """The formula without its last clauses, and the literals of these."""
+    last = dnf.num_clauses - singles
+    tails = [dnf.literals[a:b] for a, b in zip(dnf.indptr[last:-1], dnf.indptr[last + 1 :], strict=True)]
+    return DNF(dnf.indptr[: last + 1].copy(), dnf.literals[: dnf.indptr[last]].copy(), dnf.prob), tails
+
+
+def _of_blocks(
+    whole: DNF, literals: list[npt.NDArray[np.int32]], prob: FloatArray, asked: dict[str, Any]
+) -> FloatArray:
+    """P(F | no row) follows from P(F) = p P(F | row) + (1 - p) P(F | no row), and for p = 1 from an empty block."""
+    plain = float(np.exp(count_weights(whole, whole.prob[None, :], **asked))[0])
+    step = max(1, TOGETHER // max(1, whole.num_vars))
+    out = np.empty(len(literals))
+    for start in range(0, len(literals), step):
+        some = range(start, min(start + step, len(literals)))
+        given, without = (np.repeat(whole.prob[None, :], len(some), axis=0) for _ in range(2))
+        for place, i in enumerate(some):
+            given[place, literals[i] >> 1] = (literals[i] & 1) == 0
+            positive = literals[i][(literals[i] & 1) == 0]
+            without[place, positive[0] >> 1] = 0.0  # the row's own choice in a chain, the root of a tree
+        p = prob[start : start + len(some)]
+        here = np.exp(count_weights(whole, given, **asked))
+        rest = (plain - p * here) / np.where(p < 1.0, 1.0 - p, 1.0)
+        if (p == 1.0).any():
+            rest[p == 1.0] = np.exp(count_weights(whole, without[p == 1.0], **asked))
+        out[start : start + len(some)] = here - np.clip(rest, 0.0, 1.0)
+    return out
