@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from sharpdnf.dnf import DNF, FloatArray
+    from sharpdnf.learn.config import Config
     from sharpdnf.learn.train import Report
 
 
@@ -30,14 +33,31 @@ def train(
     experiment: Annotated[Path, typer.Argument(help="an experiment file, such as experiments/paper.toml")],
     out: Annotated[Path | None, typer.Option(help="run directory; an interrupted run there is resumed")] = None,
 ) -> None:
-    """Train a network; started again on the same directory, resume it bit for bit."""
+    """Train a network; started again on the same directory, resume it bit for bit.
+
+    An experiment that goes on from another (run.init names its file) trains that one first, in the directory beside.
+    """
     from sharpdnf.learn.config import read_config
     from sharpdnf.learn.train import train as run
 
-    config = read_config(experiment)
     directory = out or Path("experiments/runs") / experiment.stem
-    run(config, directory, sampling_label, _show)
+    for stage, config in _stages(experiment, read_config):
+        own = directory if stage == experiment else directory.parent / stage.stem
+        before = config.run.init
+        init = str(directory.parent / Path(before).stem) if before.endswith(".toml") else before
+        typer.echo(f"{stage} in {own}", err=True)
+        run(replace(config, run=replace(config.run, init=init)), own, sampling_label, _show)
     typer.echo(f"\nthe trained network is in {directory / 'final'}, the best by validation in {directory / 'best'}")
+
+
+def _stages(experiment: Path, read_config: Callable[[Path], Config]) -> list[tuple[Path, Config]]:
+    """The experiments to run, first to last."""
+    stages = [(experiment, read_config(experiment))]
+    while (init := stages[0][1].run.init).endswith(".toml"):
+        if any(Path(init).resolve() == stage.resolve() for stage, _ in stages):
+            raise ConfigError(f"{stages[0][0]}: run.init goes round in a circle to {init}")
+        stages.insert(0, (Path(init), read_config(Path(init))))
+    return stages
 
 
 def _show(report: Report) -> None:
@@ -72,7 +92,7 @@ def klm_label(
 def build_dataset(
     experiment: Annotated[Path, typer.Argument(help="an experiment file with a [dataset] table")],
     out: Annotated[Path | None, typer.Option(help="directory, instead of the file's")] = None,
-    workers: Annotated[int | None, typer.Option(help="processes; default all cores")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="processes; default all cores")] = None,
 ) -> None:
     """Generate and label a dataset; started again, continue where it was."""
     from sharpdnf.learn.config import read_config

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-RESULTS = Path("experiments/results")
+RESULTS, CALIBRATION = Path("experiments/results"), Path("experiments/calibration")
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -19,7 +20,7 @@ def add_commands(app: typer.Typer) -> None:
 
 def reproduce(
     sets: Annotated[
-        list[str] | None, typer.Option("--set", help="structure, size, other, trace or runtime; default all")
+        list[str] | None, typer.Option("--set", help="structure, size, other, code, trace or runtime; default all")
     ] = None,
     model: Annotated[
         list[str] | None, typer.Option(help="a shipped network or a directory of weights; default all shipped")
@@ -27,12 +28,24 @@ def reproduce(
     full: Annotated[bool, typer.Option("--full", help="the paper's whole sets (hours) instead of subsets")] = False,
     out: Annotated[Path, typer.Option(help="where rows, tables and figures go; labels there are used again")] = RESULTS,
     seed: Annotated[int, typer.Option(help="of the test formulas and their labels")] = 0,
+    jobs: Annotated[int, typer.Option(min=0, help="processes that measure; 0 takes one a core")] = 0,
 ) -> None:
-    """Rebuild the paper's tables and figures: formulas, labels, networks, rows, report."""
+    """Rebuild the paper's tables and figures: formulas, labels, networks, rows, report.
+
+    What is measured is kept in --out: run it again after a kill and it goes on, with new weights it measures anew.
+    """
     from sharpdnf.reproduce import GROUPS
     from sharpdnf.reproduce import reproduce as run
 
-    written = run(out, groups=sets or tuple(GROUPS), models=model, full=full, seed=seed, say=_say)
+    written = run(
+        out,
+        groups=sets or tuple(GROUPS),
+        models=model,
+        full=full,
+        seed=seed,
+        jobs=jobs or os.cpu_count() or 1,
+        say=_say,
+    )
     _say_end()
     for path in written:
         typer.echo(path)
@@ -51,12 +64,18 @@ def report(
 
 def calibrate(
     weights: Annotated[Path, typer.Argument(help="a directory with config.json and model.safetensors")],
-    results: Annotated[Path, typer.Option(help="a directory with the rows.csv of a network of that name")] = RESULTS,
+    out: Annotated[Path, typer.Option(help="where labels and rows are kept, to be used again")] = CALIBRATION,
+    jobs: Annotated[int, typer.Option(min=0, help="processes that measure; 0 takes one a core")] = 0,
 ) -> None:
-    """Store quantiles of held-out residuals beside a network's weights: its intervals come from them."""
+    """Store quantiles of held-out residuals beside a network's weights: its intervals come from them.
+
+    The formulas are of another seed than those of the tables, which say how often the intervals held.
+    """
     from sharpdnf.reproduce import calibrate as run
 
-    typer.echo(f"{weights / 'config.json'}: intervals from {run(weights, results)} held-out formulas")
+    count = run(weights, out, jobs=jobs or os.cpu_count() or 1, say=_say)
+    _say_end()
+    typer.echo(f"{weights / 'config.json'}: intervals from {count} held-out formulas")
 
 
 def _say(line: str) -> None:

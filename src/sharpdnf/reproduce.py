@@ -1,15 +1,22 @@
 """The paper's experiments from end to end: formulas, labels, networks, rows, report.
 
-Without ``full`` the sets are seeded stratified subsets, whose sizes the report states. What was labelled once is kept
-in ``labels.csv`` beside the results, and every finished (network, set) is written at once.
+Without ``full`` the sets are seeded stratified subsets, whose sizes the report states. Labels are kept in
+``labels.csv`` beside the results, whatever network they are held against, and rows in ``rows.csv`` under the digest of
+the weights that made them: a run that was killed goes on, and new weights measure anew.
 """
 
 from __future__ import annotations
 
 import functools
+import math
+import multiprocessing
+import signal
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,29 +26,41 @@ from sharpdnf.engines.registry import find
 from sharpdnf.errors import CheckpointError, MissingExtra
 from sharpdnf.estimate import Estimate, Limit
 from sharpdnf.generate import PaperSpec, paper
-from sharpdnf.learn.composition import subset
-from sharpdnf.learn.evaluate import Labels, evaluate, figure_examples, trace_rows
+from sharpdnf.learn.composition import Example, subset
+from sharpdnf.learn.evaluate import Labels, chunks, evaluate, figure_examples, trace_rows
 from sharpdnf.learn.residuals import Residuals
-from sharpdnf.learn.rows import Row, Runtime, Trace, read_records, write_records
+from sharpdnf.learn.rows import Label, Row, Runtime, Trace, read_records, write_records
 from sharpdnf.report import PAPER_RUNTIMES, RUNTIME_SIZES, write_report
 
+if TYPE_CHECKING:
+    from sharpdnf.learn.counter import NeuralCounter
+
 EPSILON, DELTA = 0.005, 0.01
+SAVE_SECONDS = 20.0  # what a kill may lose
 GROUPS: dict[str, tuple[str, ...]] = {
     "structure": ("train", "structure"),
     "size": ("size-10000", "size-15000"),
     "other": ("fully-privileged", "uniform"),
+    "code": ("structure-code", "size-code"),
     "trace": (),
     "runtime": (),
 }
 """What can be asked for, and the sets of formulas it needs."""
 SUBSETS: dict[str, dict[str, int]] = {
     "paper": {
-        "train": 163, "structure": 654, "size-10000": 29, "size-15000": 29, "fully-privileged": 163, "uniform": 163,
+        "train": 327, "structure": 1308, "size-10000": 116, "size-15000": 116, "fully-privileged": 327, "uniform": 327,
+        "structure-code": 327, "size-code": 58,
     },
-    "t2": {"train": 163, "structure": 327, "size-10000": 29, "size-15000": 29},
-    "t32": {"train": 41, "structure": 81, "size-10000": 10, "size-15000": 6},
+    "t2": {"train": 163, "structure": 327, "size-10000": 58, "size-15000": 58},
+    "t32": {"train": 41, "structure": 131, "size-10000": 15, "size-15000": 15},
 }  # fmt: skip
 """Formulas by network and set when not everything is run; other networks are measured like ``paper``."""
+CALIBRATION: dict[str, dict[str, int]] = {
+    "paper": {"structure": 654, "size-10000": 29, "size-15000": 29, "fully-privileged": 163, "uniform": 163},
+    "t32": {"structure": 163},
+}
+"""Formulas behind the intervals, of another seed than those of the tables."""
+CALIBRATION_SEED = 1
 Say = Callable[[str], None]
 
 
@@ -52,9 +71,13 @@ def reproduce(
     models: Sequence[str] | None = None,
     full: bool = False,
     seed: int = 0,
+    jobs: int = 1,
     say: Say = lambda line: None,
 ) -> list[Path]:
-    """Measures the groups with the networks (default: all that are shipped) and writes CSVs, tables and figures."""
+    """Measures the groups with the networks (default: all that are shipped) and writes CSVs, tables and figures.
+
+    ``jobs`` processes take the formulas in turn; runtimes are measured by one.
+    """
     try:
         from sharpdnf.learn.counter import NeuralCounter, shipped
     except ModuleNotFoundError as error:
@@ -68,39 +91,41 @@ def reproduce(
     if not chosen:
         raise CheckpointError("no network is shipped with this build: name a directory of weights")
     counters = {Path(name).name: NeuralCounter.from_pretrained(name) for name in chosen}
+    if len(counters) < len(chosen):
+        raise ValueError("two of the networks have one name, which their rows go by: rename a directory")
     out.mkdir(parents=True, exist_ok=True)
-    labels = Labels(out / "labels.csv", label, epsilon=EPSILON, delta=DELTA, seed=seed)
-    for model, counter in counters.items():
+    labels = _labels(out, seed)
+    for name, (model, counter) in zip(chosen, counters.items(), strict=True):
         sizes = SUBSETS.get(model, SUBSETS["paper"])
-        for name in (name for group in groups for name in GROUPS[group] if name in sizes):
-            examples = subset(name, None if full else sizes[name], seed)
-            progress = functools.partial(_show, say, f"{model} on {name}")
-            rows = evaluate(
-                model, examples, labels, predict=counter.predict_many, conditioned=conditioned, progress=progress
-            )
-            _replace(out / "rows.csv", rows, Row, lambda row, key=(model, name): (row.model, row.set) == key)  # type: ignore[misc]
+        wanted = {s: subset(s, None if full else sizes[s], seed) for g in groups for s in GROUPS[g] if s in sizes}
+        with _Measurer(name, model, counter, labels, jobs) as measurer:
+            for examples in wanted.values():
+                _measure_set(out / "rows.csv", examples, measurer, say)
     main = next(iter(counters)) if "paper" not in counters else "paper"
     if "trace" in groups:
         pool = [what for what in subset("structure", SUBSETS["paper"]["structure"], seed) if what.num_vars <= 500]
         traces = trace_rows(main, figure_examples(pool, labels), counters[main].trace)
         write_records(out / "traces.csv", traces, Trace)
+        labels.save()
     if "runtime" in groups:
         runtimes = measure_runtimes(counters[main].predict, seed=seed, say=say)
         write_records(out / "runtimes.csv", runtimes, Runtime)
     return write_report(out, out)
 
 
-def calibrate(weights: Path, results: Path) -> int:
-    """Puts the quantiles of a network's held-out residuals into its config.json; returns how many rows there were.
-
-    The rows are those of ``results`` for the network of that directory's name, the training set left out.
+def calibrate(weights: Path, out: Path, *, jobs: int = 1, say: Say = lambda line: None) -> int:
+    """Measures a network on held-out formulas of their own and puts the quantiles of its residuals into its
+    config.json; returns how many formulas there were. ``out`` keeps the labels and rows.
     """
     from sharpdnf.learn.counter import NeuralCounter
 
-    counter = NeuralCounter.from_pretrained(weights)
-    rows = [row for row in read_records(results / "rows.csv", Row) if row.model == weights.name and row.set != "train"]
-    if not rows:
-        raise CheckpointError(f"{results / 'rows.csv'} has no rows of a network {weights.name!r}: reproduce them first")
+    counter, model = NeuralCounter.from_pretrained(weights), weights.name
+    out.mkdir(parents=True, exist_ok=True)
+    labels = _labels(out, CALIBRATION_SEED)
+    with _Measurer(str(weights), model, counter, labels, jobs) as measurer:
+        for name, size in CALIBRATION.get(model, CALIBRATION["paper"]).items():
+            _measure_set(out / "rows.csv", subset(name, size, CALIBRATION_SEED), measurer, say)
+    rows = [row for row in read_records(out / "rows.csv", Row) if row.model == model]
     counter.residuals = Residuals.fit(rows)
     counter.save_pretrained(weights)
     return len(rows)
@@ -156,11 +181,101 @@ def _seconds(run: Callable[[DNF], Estimate], dnf: DNF) -> float:
     return time.process_time() - start
 
 
-def _show(say: Say, what: str, done: int, total: int) -> None:
-    say(f"{what}: {done}/{total} formulas")
+def _labels(out: Path, seed: int) -> Labels:
+    return Labels(out / "labels.csv", label, epsilon=EPSILON, delta=DELTA, seed=seed)
 
 
-def _replace(path: Path, rows: list[Row], kind: type[Row], stale: Callable[[Row], bool]) -> None:
-    """Puts new rows in the place of those measured before."""
-    kept = [row for row in read_records(path, kind) if not stale(row)]
-    write_records(path, sorted(kept + rows, key=lambda row: (row.model, row.set, row.index, row.shift)), kind)
+class _Measurer:
+    """One network against its labels, in this process or in several."""
+
+    def __init__(self, source: str, model: str, counter: NeuralCounter, labels: Labels, jobs: int) -> None:
+        self.model, self.weights, self.labels = model, counter.digest[:8], labels
+        self.counter, self.pool = counter, None
+        if jobs > 1:
+            context, start = multiprocessing.get_context("spawn"), (source, labels.path.parent, labels.seed)
+            self.pool = ProcessPoolExecutor(jobs, context, _start_worker, start)
+
+    def __enter__(self) -> _Measurer:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self.pool is not None:
+            self.pool.shutdown(wait=True, cancel_futures=True)
+
+    def with_interval(self, row: Row) -> Row:
+        """A row measured earlier, with the interval that would be shown now: calibration may have come between."""
+        residuals = self.counter.residuals
+        if residuals is None:
+            return replace(row, log_lower=-math.inf, log_upper=0.0)
+        low, high = residuals.interval(min(row.log_prediction, 0.0), row.n, 0.05)
+        return replace(row, log_lower=low, log_upper=high)
+
+    def rows(self, examples: Sequence[Example]) -> Iterator[list[Row]]:
+        """Rows as they are done; what was labelled on the way is saved with them."""
+        if self.pool is None:
+            for chunk in chunks(examples):
+                yield _measure(self.counter, self.labels, self.model, self.weights, chunk)
+                self.labels.save()
+            return
+        tasks = [self.pool.submit(_measure_in_worker, self.model, self.weights, chunk) for chunk in chunks(examples)]
+        for task in as_completed(tasks):
+            rows, fresh = task.result()
+            for new in fresh:
+                self.labels.add(new)
+            self.labels.save()
+            yield rows
+
+
+_workers: list[tuple[NeuralCounter, Labels]] = []  # in a process of the pool: its own
+
+
+def _start_worker(source: str, out: Path, seed: int) -> None:
+    import torch
+
+    from sharpdnf.learn.counter import NeuralCounter
+
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends a worker at once, not after the chunks it has queued
+    torch.set_num_threads(1)
+    _workers.append((NeuralCounter.from_pretrained(source), _labels(out, seed)))
+
+
+def _measure_in_worker(model: str, weights: str, examples: list[Example]) -> tuple[list[Row], list[Label]]:
+    counter, labels = _workers[0]
+    rows = _measure(counter, labels, model, weights, examples)
+    fresh, labels.unsaved = labels.unsaved, []
+    return rows, fresh
+
+
+def _measure(
+    counter: NeuralCounter, labels: Labels, model: str, weights: str, examples: Sequence[Example]
+) -> list[Row]:
+    return evaluate(model, weights, examples, labels, predict=counter.predict_many, conditioned=conditioned)
+
+
+def _measure_set(path: Path, examples: Sequence[Example], measurer: _Measurer, say: Say) -> None:
+    """Measures what the file has not got from these weights, and drops rows of the set that are not asked for."""
+    name, wanted = examples[0].set, {(what.index, what.shift) for what in examples}
+    others, own = [], []
+    for row in read_records(path, Row):
+        if (row.model, row.set) != (measurer.model, name):
+            others.append(row)
+        elif row.weights == measurer.weights and (row.index, row.shift) in wanted:
+            own.append(measurer.with_interval(row))
+    done = {(row.index, row.shift) for row in own}
+    missing = [what for what in examples if (what.index, what.shift) not in done]
+    saved = began = time.monotonic()
+    try:
+        for rows in measurer.rows(missing):
+            own += rows
+            now = time.monotonic()
+            left = (now - began) / (len(own) - len(done)) * (len(examples) - len(own))
+            say(f"{measurer.model} on {name}: {len(own)}/{len(examples)} formulas, {left / 60:.0f} min left")
+            if now - saved > SAVE_SECONDS:
+                _write_rows(path, others + own)
+                saved = now
+    finally:  # an interrupt loses nothing that was done
+        _write_rows(path, others + own)
+
+
+def _write_rows(path: Path, rows: list[Row]) -> None:
+    write_records(path, sorted(rows, key=lambda row: (row.model, row.set, row.index, row.shift)), Row)

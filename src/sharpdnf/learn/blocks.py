@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from sharpdnf.dnf import DNF
@@ -51,34 +52,31 @@ def run_in_blocks(
 
     def send(layer: Perceptron, state: Tensor, message: Tensor) -> None:
         for rows in _blocks(0, len(state)):
-            message[rows] = layer(state[rows])
+            layer.write(state[rows], message[rows])
             after_block()
 
     for t in range(network.config.iterations):
         send(network.M_l, literal, literal_message)
         for rows in _blocks(0, m):  # (a)
             received = sum_edges(_slice(graph.conjunctions.forward, rows), literal_message)
-            memory = network.L_c1((conjunction[rows], conjunction_cell[rows]), received)
-            conjunction[rows], conjunction_cell[rows] = memory
+            network.L_c1.advance((conjunction[rows], conjunction_cell[rows]), received)
             after_block()
         send(network.M_c, conjunction, conjunction_message)
         disjunction = network.L_d(disjunction, sum_edges(graph.disjunctions.forward, conjunction_message))  # (b)
         yield network.read_out(States((literal, literal_cell), (conjunction, conjunction_cell), disjunction))
         if t == network.config.iterations - 1:
             return
-        from_disjunction = network.M_d(disjunction[0])
+        from_disjunction = F.linear(network.M_d(disjunction[0]), network.L_c2.weights[0])
         for rows in _blocks(0, m):  # (c)
             spread = Relation(_slice(graph.disjunctions.backward, rows), graph.disjunctions.forward)
-            memory = (conjunction[rows], conjunction_cell[rows])
-            conjunction[rows], conjunction_cell[rows] = network.L_c2.forward_shared(memory, from_disjunction, spread)
+            network.L_c2.advance_shared((conjunction[rows], conjunction_cell[rows]), from_disjunction, spread)
             after_block()
         send(network.M_c, conjunction, conjunction_message)
         for rows in (*_blocks(0, n), *_blocks(n, 2 * n)):  # (d)
             received = sum_edges(_slice(graph.conjunctions.backward, rows), conjunction_message)
             other = n if rows.start < n else -n  # the halves are each other's negations
             from_negation = literal_message[rows.start + other : rows.stop + other]
-            memory = network.L_l((literal[rows], literal_cell[rows]), received, from_negation)
-            literal[rows], literal_cell[rows] = memory
+            network.L_l.advance((literal[rows], literal_cell[rows]), received, from_negation)
             after_block()
 
 

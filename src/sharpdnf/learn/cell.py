@@ -8,7 +8,7 @@ variables never holds the gates of more than one block.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -66,23 +66,27 @@ def aggregate(relation: Relation, x: Tensor) -> Tensor:
 # --- message MLPs -------------------------------------------------------------------------------------------------
 
 
+def _propagate(x: Tensor, layers: Sequence[Tensor], outputs: Sequence[Tensor | None]) -> None:
+    """Fills the layers' ``outputs``, of which only the last must be given."""
+    weights, biases = layers[0::2], layers[1::2]
+    last = len(weights) - 1
+    for rows in _blocks(len(x)):
+        a = x[rows]
+        for i, (weight, bias, out) in enumerate(zip(weights, biases, outputs, strict=True)):
+            a = torch.addmm(bias, a, weight.t(), out=None if out is None else out[rows])
+            if i < last:
+                a.relu_()
+
+
 class _Perceptron(Function):
     """x -> W_L relu(... relu(W_1 x + b_1) ...) + b_L, block of rows by block of rows."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, *layers: Tensor) -> Tensor:
         weights, biases = layers[0::2], layers[1::2]
-        keep = any(ctx.needs_input_grad)
-        outputs = [x.new_empty(len(x), len(b)) for b in biases] if keep else [x.new_empty(len(x), len(biases[-1]))]
-        last = len(weights) - 1
-        for rows in _blocks(len(x)):
-            a = x[rows]
-            for i, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
-                a = torch.addmm(bias, a, weight.t(), out=outputs[i if keep else 0][rows] if keep or i == last else None)
-                if i < last:
-                    a.relu_()
-        if keep:
-            ctx.save_for_backward(x, *outputs[:-1], *weights)
+        outputs = [x.new_empty(len(x), len(b)) for b in biases]
+        _propagate(x, layers, outputs)
+        ctx.save_for_backward(x, *outputs[:-1], *weights)
         return outputs[-1]
 
     @staticmethod
@@ -116,13 +120,22 @@ class Perceptron(nn.Module):
         self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(sizes))
 
     def forward(self, x: Tensor) -> Tensor:
-        parameters = [p for layer in self.layers for p in (layer.weight, layer.bias)]
         if _kernels_apply(x):
-            out: Tensor = _Perceptron.apply(x.contiguous(), *parameters)
+            out: Tensor = _Perceptron.apply(x.contiguous(), *self._flat())
             return out
         for i, layer in enumerate(self.layers):
             x = layer(x if i == 0 else F.relu(x))
         return x
+
+    def write(self, x: Tensor, out: Tensor) -> None:
+        """``out`` <- self(x) without gradients: nothing but the last layer is kept, and it is not copied."""
+        if _kernels_apply(x):
+            _propagate(x, self._flat(), [None] * (len(self.layers) - 1) + [out])
+        else:
+            out.copy_(self(x))
+
+    def _flat(self) -> list[Tensor]:
+        return [p for layer in self.layers for p in (layer.weight, layer.bias)]
 
 
 # --- layer-norm LSTM ----------------------------------------------------------------------------------------------
@@ -142,6 +155,20 @@ def lstm_elementwise(gates: Tensor, cell: Tensor, gain: Tensor, shift: Tensor) -
     return new_cell.tanh() * o.sigmoid(), new_cell
 
 
+def _step(
+    gates: Tensor, with_base: bool, pairs: Sequence[Tensor], rows: slice, norms: tuple[Tensor, Tensor],
+    cell: Tensor, out: tuple[Tensor, Tensor],
+) -> None:  # fmt: skip
+    """The cell's next (state, cell) of some rows into ``out``, which may be the current ones: gates (+)= x_i W_i'."""
+    for i, (x, weight) in enumerate(zip(pairs[0::2], pairs[1::2], strict=True)):
+        if i == 0 and not with_base:
+            torch.mm(x[rows], weight.t(), out=gates)
+        else:
+            gates.addmm_(x[rows], weight.t())
+    arrays = (gates, cell[rows], *norms, *(t[rows] for t in out))
+    _native.lstm_forward(*(t.detach().numpy() for t in arrays))
+
+
 class _Cell(Function):
     """One LSTM step with its products: gates = base + sum_i x_i W_i', where base may be indexed rows.
 
@@ -155,24 +182,13 @@ class _Cell(Function):
         ctx: Any, spread: Relation | None, base: Tensor | None, cell: Tensor, *rest: Tensor
     ) -> tuple[Tensor, Tensor]:
         gain, shift, *pairs = rest
-        inputs, weights = pairs[0::2], pairs[1::2]
         state, new_cell = torch.empty_like(cell), torch.empty_like(cell)
-        keep = any(ctx.needs_input_grad)
         spread_base = sum_edges(spread.forward, base) if spread is not None and base is not None else base
         gates = spread_base if spread_base is not None else cell.new_empty(len(cell), 4 * cell.shape[1])
-        arrays = [t.detach() for t in (gates, cell, gain, shift, state, new_cell)]
         for rows in _blocks(len(cell)):
-            g = gates[rows]
-            for i, (x, weight) in enumerate(zip(inputs, weights, strict=True)):
-                if i == 0 and base is None:
-                    torch.mm(x[rows], weight.t(), out=g)
-                else:
-                    g.addmm_(x[rows], weight.t())
-            a, b, c, d, e, f = (t[rows] if t.ndim == 2 else t for t in arrays)
-            _native.lstm_forward(a.numpy(), b.numpy(), c.numpy(), d.numpy(), e.numpy(), f.numpy())
-        if keep:
-            ctx.spread = spread
-            ctx.save_for_backward(gates, cell, gain, shift, *pairs)
+            _step(gates[rows], base is not None, pairs, rows, (gain, shift), cell, (state, new_cell))
+        ctx.spread = spread
+        ctx.save_for_backward(gates, cell, gain, shift, *pairs)
         return state, new_cell
 
     @staticmethod
@@ -221,12 +237,12 @@ class LayerNormLSTM(nn.Module):
     def forward(self, memory: tuple[Tensor, Tensor], *inputs: Tensor) -> tuple[Tensor, Tensor]:
         """The next (state, cell) [rows, k] of every row from the current ones and its messages."""
         state, cell = memory
-        *input_weights, state_weight = self.weights
-        terms = [*zip(inputs, input_weights, strict=True), (state, state_weight)]
         if _kernels_apply(state):
-            flat = [t for pair in terms for t in pair]
-            out: tuple[Tensor, Tensor] = _Cell.apply(None, None, cell, self.gain, self.shift, *flat)
+            out: tuple[Tensor, Tensor] = _Cell.apply(
+                None, None, cell, self.gain, self.shift, *self._pairs((*inputs, state))
+            )
             return out
+        terms = zip((*inputs, state), self.weights, strict=True)
         return lstm_elementwise(sum(F.linear(x, w) for x, w in terms), cell, self.gain, self.shift)
 
     def forward_shared(self, memory: tuple[Tensor, Tensor], message: Tensor, spread: Relation) -> tuple[Tensor, Tensor]:
@@ -239,3 +255,33 @@ class LayerNormLSTM(nn.Module):
             return out
         gates = aggregate(spread, base) + F.linear(state, state_weight)
         return lstm_elementwise(gates, cell, self.gain, self.shift)
+
+    def advance(self, memory: tuple[Tensor, Tensor], *inputs: Tensor) -> None:
+        """``memory`` <- self(memory, *inputs), in place and without gradients."""
+        state, cell = memory
+        if not _kernels_apply(state):
+            _overwrite(memory, self(memory, *inputs))
+            return
+        gates = state.new_empty(min(ROW_BLOCK, len(state)), len(self.weights[0]))
+        pairs = self._pairs((*inputs, state))
+        for rows in _blocks(len(state)):
+            _step(gates[: rows.stop - rows.start], False, pairs, rows, (self.gain, self.shift), cell, memory)
+
+    def advance_shared(self, memory: tuple[Tensor, Tensor], base: Tensor, spread: Relation) -> None:
+        """``memory`` <- self.forward_shared(...), in place and without gradients; ``base`` is the message's product."""
+        state, cell = memory
+        *_, state_weight = self.weights
+        gates = sum_edges(spread.forward, base)
+        if not _kernels_apply(state):
+            _overwrite(memory, lstm_elementwise(gates + F.linear(state, state_weight), cell, self.gain, self.shift))
+            return
+        for rows in _blocks(len(state)):
+            _step(gates[rows], True, (state, state_weight), rows, (self.gain, self.shift), cell, memory)
+
+    def _pairs(self, inputs: Sequence[Tensor]) -> list[Tensor]:
+        return [t for pair in zip(inputs, self.weights, strict=True) for t in pair]
+
+
+def _overwrite(old: tuple[Tensor, Tensor], new: tuple[Tensor, Tensor]) -> None:
+    for kept, value in zip(old, new, strict=True):
+        kept.copy_(value)

@@ -47,12 +47,19 @@ def identity(config: Config) -> dict[str, Any]:
 
 
 def save_checkpoint(
-    directory: Path, config: Config, state: RunState, module: nn.Module, optimizer: torch.optim.Optimizer
+    directory: Path,
+    config: Config,
+    state: RunState,
+    module: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    average: nn.Module | None = None,
 ) -> None:
     """Writes the tensors, then the JSON that makes them count, then forgets the checkpoint before."""
     from safetensors.torch import save
 
     tensors = {f"module.{name}": t for name, t in module.state_dict().items()}
+    if average is not None:
+        tensors |= {f"average.{name}": t for name, t in average.state_dict().items()}
     for index, values in optimizer.state_dict()["state"].items():
         tensors |= {f"optimizer.{index}.{name}": torch.as_tensor(v) for name, v in values.items()}
     data = save({name: t.detach().cpu().contiguous() for name, t in tensors.items()})
@@ -71,9 +78,13 @@ def save_checkpoint(
 
 
 def load_checkpoint(
-    directory: Path, config: Config, module: nn.Module, optimizer: torch.optim.Optimizer
+    directory: Path,
+    config: Config,
+    module: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    average: nn.Module | None = None,
 ) -> RunState | None:
-    """Fills the module and the optimizer and returns the run's state; None where no run has begun."""
+    """Fills the module, the optimizer and the average and returns the run's state; None where no run has begun."""
     if not (directory / STATE_FILE).exists():
         return None
     try:
@@ -92,7 +103,9 @@ def load_checkpoint(
     if actual != digest:
         raise CheckpointError(f"{file} is truncated or was changed after it was written")
     tensors = read_tensors(file)
-    load_weights(module, {n.removeprefix("module."): t for n, t in tensors.items() if n.startswith("module.")}, file)
+    load_weights(module, _under("module.", tensors), file)
+    if average is not None:
+        load_weights(average, _under("average.", tensors), file)
     _load_optimizer(optimizer, tensors)
     return state
 
@@ -107,7 +120,11 @@ def load_start(objective: nn.Module, directory: Path) -> None:
     except (ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"{directory / STATE_FILE} is not a checkpoint: {error}") from None
     tensors = read_tensors(file)
-    load_weights(objective, {n.removeprefix("module."): t for n, t in tensors.items() if n.startswith("module.")}, file)
+    load_weights(objective, _under("module.", tensors), file)
+
+
+def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}
 
 
 def _load_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:

@@ -3,7 +3,7 @@
 Table 1 gives the training sizes; every valid (width, clauses) setting of a size is represented equally, half of the
 formulas have privileged variables, and each has four distributions. The structure test set has 13,080 formulas of the
 same composition, as have ``fully-privileged`` and ``uniform``; the size sets have one distribution a formula, 12 and 4
-formulas a setting.
+formulas a setting. ``structure-code`` and ``size-code`` are the same from the generator's variant ``code``.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ SETS: dict[str, dict[int, int]] = {
     "size-15000": {15_000: 116},
     "fully-privileged": STRUCTURE_SIZES,
     "uniform": STRUCTURE_SIZES,
+    "structure-code": STRUCTURE_SIZES,
+    "size-code": {10_000: 348, 15_000: 116},
 }
 SPLITS = {name: number for number, name in enumerate(SETS)}
 
@@ -70,6 +72,8 @@ def example(name: str, index: int, shift: int, seed: int = 0) -> Example:
 
 def draw(what: Example, seed: int = 0, variant: str = "text") -> DNF:
     """The formula of an example: pure in (seed, set, index, shift)."""
+    if what.set.endswith("-code"):
+        variant = "code"
     rng = np.random.default_rng([seed, SPLITS[what.set], what.index])
     if what.family == "uniform":
         dnf = uniform(UniformSpec(what.num_vars, what.num_clauses, what.width), rng)

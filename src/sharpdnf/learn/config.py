@@ -40,6 +40,8 @@ class MixConfig:
     max_clauses: int = 1000
     wide_weight: float = 1.0
     """paper: how often settings with w >= 21, whose answers are nearly all about 0, are drawn beside the others"""
+    privileged: str = "random"
+    """paper, spread: formulas with privileged variables "always", "never" or, as in the paper's data, by a fair coin"""
     epsilon: float = 0.01
     """of the labels, at delta 0.05"""
     start: float = 0.0
@@ -51,6 +53,8 @@ class MixConfig:
         check(0 < self.mass[0] <= self.mass[1], f"data.mix mass {self.mass} is no range of positive numbers")
         check(0 < self.epsilon < 1, f"data.mix epsilon must lie between 0 and 1, not {self.epsilon}")
         check(0 < self.wide_weight <= 1, f"data.mix wide_weight must lie in (0, 1], not {self.wide_weight}")
+        always = ("random", "always", "never")
+        check(self.privileged in always, f"data.mix privileged is one of {', '.join(always)}, not {self.privileged!r}")
         check(self.weight >= 0, f"data.mix weight must not be negative, not {self.weight}")
         check(len(self.widths) > 0 and min(self.widths) >= 1, "data.mix widths must be positive")
         check(self.max_clauses >= 1, "data.mix max_clauses must be positive")
@@ -72,8 +76,13 @@ class DataConfig:
     def __post_init__(self) -> None:
         check(self.batch_nodes >= 1, "data.batch_nodes must be positive")
         check(self.prefetch >= 0 and self.validation >= 0, "data.prefetch and data.validation must not be negative")
-        starts = [m for m in self.mix if m.start <= 0 < m.stop and m.weight > 0]
-        check(self.source != "stream" or len(starts) > 0, "data.mix has nothing with start = 0")
+        check(not self.validation or len(self.validation_vars) > 0, "data.validation_vars must not be empty")
+        if self.source == "stream":
+            covered = 0.0
+            for mix in sorted(self.mix, key=lambda mix: mix.start):
+                if mix.weight > 0 and mix.start <= covered:
+                    covered = max(covered, mix.stop)
+            check(covered >= 1, f"data.mix has nothing to train on at progress {covered:g}: see its start and stop")
 
 
 @dataclass(frozen=True)
@@ -102,9 +111,13 @@ class OptimizerConfig:
     schedule: str = "cosine"
     """"cosine" down to ``final`` of the peak, or "constant" """
     final: float = 0.02
+    average: float = 0.0
+    """d > 0: what is validated and kept is the moving average of the weights, average <- d average + (1 - d) weights"""
 
     def __post_init__(self) -> None:
+        check(0 <= self.average < 1, "optimizer.average must lie in [0, 1)")
         check(self.learning_rate > 0, "optimizer.learning_rate must be positive")
+        check(all(0 <= beta < 1 for beta in self.betas), "optimizer.betas must lie in [0, 1)")
         check(self.clip > 0, "optimizer.clip must be positive")
         check(self.schedule in ("cosine", "constant"), f"optimizer.schedule {self.schedule!r} is not known")
         check(0 <= self.final <= 1, "optimizer.final must lie between 0 and 1")
@@ -115,6 +128,8 @@ class RunConfig:
     seed: int = 0
     steps: int = 1000
     """the length of the run in batches a process, whatever the clock says"""
+    stop: int = 0
+    """end after this many steps of a schedule planned for ``steps``; 0 goes to its end"""
     epochs: float = 0.0
     """with a dataset: passes over it, instead of steps"""
     checkpoint_minutes: float = 3.0
@@ -122,10 +137,11 @@ class RunConfig:
     device: str = "cpu"
     threads: int = 1
     init: str = ""
-    """directory of a network to start from"""
+    """what to start from: the directory of a network or of a run, or an experiment file, which is then run first"""
 
     def __post_init__(self) -> None:
         check(self.steps >= 1 and self.epochs >= 0, "run.steps must be positive and run.epochs not negative")
+        check(self.stop >= 0, "run.stop must not be negative")
         check(self.threads >= 1, "run.threads must be positive")
         check(0 <= self.seed < 2**63, "run.seed must not be negative")
 
@@ -151,6 +167,7 @@ class DatasetConfig:
     def __post_init__(self) -> None:
         check(self.labels in ("sampling", "klm"), f"dataset.labels must be sampling or klm, not {self.labels!r}")
         check(self.variant in ("text", "code"), f"dataset.variant must be text or code, not {self.variant!r}")
+        check(0 <= self.seed < 2**63, "dataset.seed must not be negative")
         check(0 < self.scale <= 1, "dataset.scale must lie in (0, 1]")
         check(self.shard_size >= 1, "dataset.shard_size must be positive")
         for name in ("train_epsilon", "test_epsilon", "delta"):

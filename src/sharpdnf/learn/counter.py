@@ -18,7 +18,7 @@ from sharpdnf.errors import CheckpointError
 from sharpdnf.estimate import Estimate, exact_estimate
 from sharpdnf.learn.blocks import check_memory, gradient_memory_needed, memory_needed, run_in_blocks
 from sharpdnf.learn.graph import Graph
-from sharpdnf.learn.model import Network, load_network, save_network
+from sharpdnf.learn.model import Network, check_device, load_network, save_network
 from sharpdnf.learn.residuals import Residuals
 
 DEFAULT = "paper"
@@ -52,6 +52,17 @@ class NeuralCounter:
         self.memory = memory
         """Bytes that an estimate may take; larger formulas are refused with the figure."""
 
+    @property
+    def digest(self) -> str:
+        """sha256 of the weights, as they are saved."""
+        return hashlib.sha256(self._saved()).hexdigest()
+
+    def _saved(self) -> bytes:
+        from safetensors.torch import save
+
+        data: bytes = save({name: t.detach().cpu().contiguous() for name, t in self.network.state_dict().items()})
+        return data
+
     @classmethod
     def from_pretrained(
         cls, name_or_path: str | Path | None = None, *, memory: int = MEMORY, device: str = "cpu"
@@ -63,6 +74,7 @@ class NeuralCounter:
         if not directory.is_dir():
             have = ", ".join(known) or "none"
             raise CheckpointError(f"no network {name!r}: it is neither a directory nor shipped (shipped are: {have})")
+        check_device(device)
         card = _read_config(directory)
         _check_digest(directory, card)
         network = load_network(directory, device=device)
@@ -73,10 +85,7 @@ class NeuralCounter:
 
     def save_pretrained(self, directory: str | Path) -> None:
         """Writes config.json (with the digest of the weights) and model.safetensors."""
-        from safetensors.torch import save
-
-        tensors = {name: t.detach().cpu().contiguous() for name, t in self.network.state_dict().items()}
-        extra: dict[str, Any] = {**self.card, "sha256": hashlib.sha256(save(tensors)).hexdigest()}
+        extra: dict[str, Any] = {**self.card, "sha256": self.digest}
         if self.residuals is not None:
             extra["residuals"] = self.residuals.to_json()
         save_network(self.network, Path(directory), extra)

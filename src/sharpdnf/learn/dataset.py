@@ -12,6 +12,7 @@ import json
 import math
 import multiprocessing
 import os
+import signal
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -126,7 +127,8 @@ def _made(
             yield shard
         return
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(workers, len(shards)), mp_context=context) as pool:
+    at_once = (signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends a worker, instead of the shard it has in hand
+    with ProcessPoolExecutor(min(workers, len(shards)), context, signal.signal, at_once) as pool:
         futures = {pool.submit(write_shard, config, directory, shard, label): shard for shard in shards}
         try:
             for future in as_completed(futures):

@@ -23,7 +23,6 @@ from sharpdnf.learn.rows import Label, Row, Trace, read_records
 Labeller = Callable[[DNF, np.random.Generator], float]
 """formula, rng -> log P(formula)"""
 Predictor = Callable[[Sequence[DNF]], list[Estimate]]
-Progress = Callable[[int, int], None]
 CHUNK_LITERALS = 400_000  # formulas evaluated together; bounds what is lost when a run is killed
 
 
@@ -51,12 +50,13 @@ class Labels:
     def __init__(self, path: Path, labeller: Labeller, *, epsilon: float, delta: float, seed: int = 0) -> None:
         self.path, self.labeller, self.epsilon, self.delta, self.seed = path, labeller, epsilon, delta, seed
         self._known: dict[tuple[str, int, int], Label] = {}
+        self.unsaved: list[Label] = []
         for label in read_records(path, Label):
             if label.epsilon <= epsilon and label.delta <= delta:
                 self._known[label.set, label.index, label.shift] = label
 
     def get(self, what: Example, dnf: DNF) -> Label:
-        """The label of an example, from the file if it is there, else made and appended to it."""
+        """The label of an example: the file's if it is there, else made now and written by the next ``save``."""
         key, formula_digest = (what.set, what.index, what.shift), digest(dnf)
         known = self._known.get(key)
         if known is None or known.digest != formula_digest:
@@ -64,59 +64,55 @@ class Labels:
             rng = np.random.default_rng([self.seed, 7, *what.set.encode(), what.index, what.shift])
             log_label = min(self.labeller(dnf, rng), 0.0)
             known = Label(*key, formula_digest, self.epsilon, self.delta, log_label)
-            self._known[key] = known
-            self._append(known)
+            self.add(known)
         return known
 
-    def _append(self, label: Label) -> None:
+    def add(self, label: Label) -> None:
+        self._known[label.set, label.index, label.shift] = label
+        self.unsaved.append(label)
+
+    def save(self) -> None:
+        """Appends what is new to the file."""
         new = not self.path.exists()
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a", newline="", encoding="utf-8") as file:
             writer = csv.writer(file, lineterminator="\n")
             if new:
                 writer.writerow(Label.__annotations__)
-            writer.writerow([getattr(label, name) for name in Label.__annotations__])
-
-
-def label_all(labels: Labels, examples: Sequence[Example], progress: Progress = lambda done, total: None) -> None:
-    """Makes all labels that are not there yet."""
-    for done, what in enumerate(examples, 1):
-        labels.get(what, draw(what, labels.seed))
-        progress(done, len(examples))
+            writer.writerows([getattr(label, name) for name in Label.__annotations__] for label in self.unsaved)
+        self.unsaved = []
 
 
 def evaluate(
     model: str,
+    weights: str,
     examples: Sequence[Example],
     labels: Labels,
     *,
     predict: Predictor,
     conditioned: Callable[[DNF], float],
-    progress: Progress = lambda done, total: None,
 ) -> list[Row]:
-    """One row per example: the label, the prediction, its sigma and seconds, and the two baselines."""
+    """One row per example: the label, the prediction, its interval, sigma and seconds, and the two baselines."""
     rows: list[Row] = []
-    for chunk in _chunks(examples):
-        formulas = [draw(what, labels.seed) for what in chunk]
-        start = time.perf_counter()
-        estimates = predict(formulas)
-        mean_seconds = (time.perf_counter() - start) / len(chunk)
-        for what, dnf, estimate in zip(chunk, formulas, estimates, strict=True):
-            label = labels.get(what, dnf)
-            rows.append(
-                Row(
-                    model=model, set=what.set, index=what.index, shift=what.shift, n=what.num_vars, m=what.num_clauses,
-                    w=what.width, family=what.family, epsilon=label.epsilon, log_label=label.log_label,
-                    log_prediction=estimate.log_prob, sigma=float(estimate.info.get("sigma", math.nan)),
-                    seconds=estimate.seconds or mean_seconds, log_conditioned=conditioned(dnf),
-                    log_independent=log_independent(dnf),
-                )
-            )  # fmt: skip
-        progress(len(rows), len(examples))
+    formulas = [draw(what, labels.seed) for what in examples]
+    start = time.perf_counter()
+    estimates = predict(formulas)
+    mean_seconds = (time.perf_counter() - start) / max(len(examples), 1)
+    for what, dnf, estimate in zip(examples, formulas, estimates, strict=True):
+        label = labels.get(what, dnf)
+        rows.append(
+            Row(
+                model=model, weights=weights, set=what.set, index=what.index, shift=what.shift, n=what.num_vars,
+                m=what.num_clauses, w=what.width, family=what.family, epsilon=label.epsilon, log_label=label.log_label,
+                log_prediction=estimate.log_prob, log_lower=estimate.log_lower, log_upper=estimate.log_upper,
+                sigma=float(estimate.info.get("sigma", math.nan)), seconds=estimate.seconds or mean_seconds,
+                log_conditioned=conditioned(dnf), log_independent=log_independent(dnf),
+            )
+        )  # fmt: skip
     return rows
 
 
-def _chunks(examples: Sequence[Example]) -> Iterable[list[Example]]:
+def chunks(examples: Sequence[Example]) -> Iterable[list[Example]]:
     """Runs of examples in order of size, so that formulas of one size go through the network together."""
     chunk: list[Example] = []
     literals = 0

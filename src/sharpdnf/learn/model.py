@@ -82,8 +82,9 @@ class Network(nn.Module):
         """v_{x,0}: f_enc(p) for literals (f_enc(1 - p) for negated ones), v_c and v_d for the others."""
         literal_prob = torch.cat([graph.prob, 1.0 - graph.prob])
         literals = self.f_enc(literal_prob.to(self.v_c.dtype).unsqueeze(1))
-        conjunctions = self.v_c.expand(graph.num_clauses, -1).contiguous()
-        disjunctions = self.v_d.expand(graph.num_formulas, -1).contiguous()
+        # Copies even of one row: inference writes into the states, and a view would write into the weights.
+        conjunctions = self.v_c.repeat(graph.num_clauses, 1)
+        disjunctions = self.v_d.repeat(graph.num_formulas, 1)
         return States(
             (literals, torch.zeros_like(literals)),
             (conjunctions, torch.zeros_like(conjunctions)),
@@ -136,6 +137,14 @@ class Network(nn.Module):
     def trace(self, graph: Graph) -> Tensor:
         """[T, F]: the mean of log P(formula) read out after every iteration (the paper's Figure 4)."""
         return torch.stack([self.read_out(states)[0] for states in self.run(graph)])
+
+
+def check_device(name: str, what: str = "device") -> None:
+    """Refuses a device that this machine or this build of torch has not got; ``what`` is where it was asked for."""
+    try:
+        torch.zeros(1, device=torch.device(name))
+    except (RuntimeError, AssertionError) as error:
+        raise ConfigError(f"{what} {name!r} cannot be used: {error}") from None
 
 
 def predict_batch(network: Network, formulas: Sequence[DNF]) -> tuple[Tensor, Tensor]:

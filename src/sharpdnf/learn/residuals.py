@@ -20,7 +20,7 @@ from sharpdnf.learn.rows import Row
 LEVELS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.975, 0.99, 0.995)
 VALUE_EDGES = (-30.0, -12.0, -5.0, -2.5, -1.0, -0.3, -0.05)
 SIZE_EDGES = (100, 1000, 5000)
-FEWEST = 40  # residuals below which a cell borrows from all sizes
+FEWEST = 40  # residuals below which a cell borrows from all sizes, widened to those it has
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +47,18 @@ class Residuals:
             counts.append([])
             for v in range(len(VALUE_EDGES) + 1):
                 own = residual[(value == v) & (size == s)]
-                chosen = own if len(own) >= FEWEST else residual[value == v]
-                enough = len(chosen) >= FEWEST
-                quantiles[-1].append([round(q, 6) for q in _quantiles(chosen)] if enough else None)
                 counts[-1].append(len(own))
+                chosen = own if len(own) >= FEWEST else residual[value == v]
+                if len(chosen) < FEWEST:
+                    quantiles[-1].append(None)
+                    continue
+                found = _quantiles(chosen)
+                if 0 < len(own) < FEWEST:  # borrowed from other sizes, but never narrower than what was seen here
+                    found = [
+                        q if level == 0.5 else min(q, float(own.min())) if level < 0.5 else max(q, float(own.max()))
+                        for q, level in zip(found, LEVELS, strict=True)
+                    ]
+                quantiles[-1].append([round(q, 6) for q in found])
         return cls(LEVELS, VALUE_EDGES, SIZE_EDGES, quantiles, counts)
 
     def interval(self, log_prob: float, num_vars: int, delta: float) -> tuple[float, float]:

@@ -26,9 +26,13 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One formula under one distribution; estimates are natural logarithms of probabilities."""
+    """One formula under one distribution; estimates are natural logarithms of probabilities.
+
+    ``weights`` is the digest of the network's weights, ``log_lower`` and ``log_upper`` the interval it showed.
+    """
 
     model: str
+    weights: str
     set: str
     index: int
     shift: int
@@ -39,6 +43,8 @@ class Row:
     epsilon: float
     log_label: float
     log_prediction: float
+    log_lower: float
+    log_upper: float
     sigma: float
     seconds: float
     log_conditioned: float

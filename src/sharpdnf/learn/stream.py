@@ -52,8 +52,10 @@ def draw_formula(mix: MixConfig, num_vars: int, rng: np.random.Generator) -> DNF
             return uniform(UniformSpec(num_vars, m, width), rng)
         variant = "text" if rng.integers(2) else "code"
         placement = "weighted" if rng.integers(2) else "strict"
+        privileged = "random" if mix.privileged == "random" else mix.privileged == "always"
+        spec = PaperSpec(num_vars, m, width, privileged, variant, placement)  # type: ignore[arg-type]
         try:
-            return paper(PaperSpec(num_vars, m, width, variant=variant, placement=placement), rng)  # type: ignore[arg-type]
+            return paper(spec, rng)
         except InvalidFormula:
             continue
 

@@ -6,10 +6,14 @@ continues bit for bit. With torchrun, process r of R takes batches r, r + R, ...
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import copy
 import csv
 import math
 import os
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -19,11 +23,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sharpdnf.errors import ConfigError, SharpDNFError
+from sharpdnf.errors import SharpDNFError
 from sharpdnf.learn.checkpoint import RunState, load_checkpoint, load_start, save_checkpoint
 from sharpdnf.learn.config import Config, OptimizerConfig
 from sharpdnf.learn.loss import Heads, Targets, accuracy, answer_loss, graph_of
-from sharpdnf.learn.model import Network, save_network
+from sharpdnf.learn.model import Network, check_device, save_network
 from sharpdnf.learn.stream import Example, Labeller, ahead, draw_batch, num_nodes, pack, validation_slice
 
 LOG_EVERY = 20  # steps a row of log.csv
@@ -93,9 +97,11 @@ class Trainer:
         self.optimizer = torch.optim.Adam(
             self.objective.parameters(), lr=self.config.optimizer.learning_rate, betas=self.config.optimizer.betas
         )
-        restored = load_checkpoint(self.directory, self.config, self.objective, self.optimizer)
+        self.average = copy.deepcopy(self.objective.network) if self.config.optimizer.average > 0 else None
+        restored = load_checkpoint(self.directory, self.config, self.objective, self.optimizer, self.average)
         self.state = restored or self.state
         self.steps = self._count_steps()
+        self.end = min(self.config.run.stop or self.steps, self.steps)
         self.module: nn.Module = self.objective
         if self.world > 1:
             unused = self.config.network.iterations == 1
@@ -118,7 +124,7 @@ class Trainer:
         """This process's batches from the current step on."""
         data, seed = self.config.data, self.config.run.seed
         marginals = self.config.loss.dense > 0
-        for step in range(self.state.step, self.steps):
+        for step in range(self.state.step, self.end):
             index = step * self.world + self.rank
             if self.epochs is not None:
                 yield self.epochs.read(index)
@@ -137,7 +143,7 @@ class Trainer:
         for examples in ahead(self.batches, self.config.data.prefetch):
             self._step(examples)
             now = time.monotonic()
-            finished = self.state.step == self.steps
+            finished = self.state.step == self.end
             if self.rank == 0:
                 if finished or now - last_validation > 60 * self.config.run.validate_minutes:
                     self._validate()
@@ -148,12 +154,17 @@ class Trainer:
                 if finished or now - last_checkpoint > 60 * self.config.run.checkpoint_minutes:
                     self.save()
                     last_checkpoint = time.monotonic()
-        network: Network = self.objective.network
+        return self.network
+
+    @property
+    def network(self) -> Network:
+        """What the run is for: the average of the weights where one is kept, else the weights."""
+        network: Network = self.objective.network if self.average is None else self.average
         return network
 
     def save(self) -> None:
         if self.rank == 0:
-            save_checkpoint(self.directory, self.config, self.state, self.objective, self.optimizer)
+            save_checkpoint(self.directory, self.config, self.state, self.objective, self.optimizer, self.average)
 
     def _step(self, examples: list[Example]) -> None:
         started = time.monotonic()
@@ -165,16 +176,26 @@ class Trainer:
         answer, dense = self.module(graph_of(examples, device), Targets.of(examples, device))
         (answer + self.config.loss.dense * dense).backward()
         norm = float(nn.utils.clip_grad_norm_(self.module.parameters(), self.config.optimizer.clip))
-        if math.isfinite(norm):  # the same on every process: DDP has averaged the gradients
-            self.optimizer.step()
-        self.state.step += 1
-        self.state.formulas += len(examples) * self.world
-        self.state.variables += sum(e.dnf.num_vars for e in examples) * self.world
-        self.state.nodes += sum(num_nodes(e.dnf) for e in examples) * self.world
-        self.state.seconds += time.monotonic() - started
+        with _whole():
+            if math.isfinite(norm):  # the same on every process: DDP has averaged the gradients
+                self.optimizer.step()
+            if self.average is not None:
+                self._follow(self.average)
+            self.state.step += 1
+            self.state.formulas += len(examples) * self.world
+            self.state.variables += sum(e.dnf.num_vars for e in examples) * self.world
+            self.state.nodes += sum(num_nodes(e.dnf) for e in examples) * self.world
+            self.state.seconds += time.monotonic() - started
         values = {"loss": float(answer.detach()), "dense": float(dense.detach()), "grad_norm": norm, "steps": 1.0}
         for name, value in {**values, "formulas": float(len(examples))}.items():
             self.sums[name] = self.sums.get(name, 0.0) + value
+
+    @torch.no_grad()
+    def _follow(self, average: Network) -> None:
+        """average <- d average + (1 - d) weights; a shorter memory at first, when the start is still in it."""
+        decay = min(self.config.optimizer.average, (self.state.step + 1) / (self.state.step + 10))
+        for kept, current in zip(average.parameters(), self.objective.network.parameters(), strict=True):
+            kept.lerp_(current, 1.0 - decay)
 
     def _validate(self) -> None:
         if self.validation is None:
@@ -185,7 +206,7 @@ class Trainer:
         means, labels = [], []
         with torch.no_grad():
             for examples in self.validation:
-                mean, _ = self.objective.network(graph_of(examples, self.config.run.device))
+                mean, _ = self.network(graph_of(examples, self.config.run.device))
                 means.append(mean.cpu())
                 labels.append(torch.tensor([e.log_prob for e in examples], dtype=torch.float32))
         mean, log_prob = torch.cat(means), torch.cat(labels)
@@ -196,7 +217,7 @@ class Trainer:
         score = [sum(self.report.validation.values()) / 4, -error]
         if score > self.state.best:
             self.state.best = score
-            save_network(self.objective.network, self.directory / "best", {"step": self.state.step})
+            save_network(self.network, self.directory / "best", {"step": self.state.step})
 
     def _open_log(self) -> None:
         """Starts log.csv, or drops the rows after the checkpoint that the run resumes from."""
@@ -229,12 +250,28 @@ class Trainer:
         self.report = replace(
             self.report,
             step=self.state.step,
-            steps=self.steps,
+            steps=self.end,
             loss=row.get("loss", math.nan),
             formulas_per_second=recent * self.world / (count * pace),
-            seconds_left=(self.steps - self.state.step) * pace,
+            seconds_left=(self.end - self.state.step) * pace,
         )
         self.show(self.report)
+
+
+@contextlib.contextmanager
+def _whole() -> Iterator[None]:
+    """Ctrl-C waits for the end: weights and state change together or not at all, so what is saved can be resumed."""
+    if threading.current_thread() is not threading.main_thread():  # only there do signals arrive
+        yield
+        return
+    came: list[Any] = []
+    before = signal.signal(signal.SIGINT, lambda *args: came.append(args))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if came and callable(before):
+        before(*came[0])
 
 
 def _tensorboard(directory: Path) -> Any:
@@ -245,19 +282,20 @@ def _tensorboard(directory: Path) -> Any:
     return SummaryWriter(str(directory / "tensorboard"))
 
 
-@contextlib.contextmanager
-def _process_group(device: str) -> Iterator[tuple[int, int]]:
-    """(rank, world size): those of torchrun if it started us, else one process."""
+def _process_group(device: str) -> tuple[int, int]:
+    """(rank, world size): those of torchrun if it started us, else one process.
+
+    The group is made once and serves every stage: made anew, it would find the addresses of the one before in the
+    store, and a process that reads those waits forever for a peer that has gone.
+    """
     if "TORCHELASTIC_RUN_ID" not in os.environ:
-        yield 0, 1
-        return
+        return 0, 1
     import torch.distributed as dist
 
-    dist.init_process_group("nccl" if device.startswith("cuda") else "gloo")
-    try:
-        yield dist.get_rank(), dist.get_world_size()
-    finally:
-        dist.destroy_process_group()
+    if not dist.is_initialized():
+        dist.init_process_group("nccl" if device.startswith("cuda") else "gloo")
+        atexit.register(dist.destroy_process_group)
+    return dist.get_rank(), dist.get_world_size()
 
 
 def train(
@@ -265,22 +303,20 @@ def train(
 ) -> Network:
     """Trains, or resumes, the run in ``directory``; leaves checkpoint, log.csv, best/ and final/ there."""
     torch.set_num_threads(config.run.threads)
-    try:
-        device = torch.device(config.run.device)
-        torch.zeros(1, device=device)
-    except (RuntimeError, AssertionError) as error:
-        raise ConfigError(f"run.device {config.run.device!r} cannot be used: {error}") from None
+    check_device(config.run.device, "run.device")
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise SharpDNFError(f"{directory} cannot be made: {error.strerror}") from None
-    with _process_group(config.run.device) as (rank, world):
-        trainer = Trainer(config, directory, label, show, rank, world)
-        try:
-            network = trainer.run()
-        except KeyboardInterrupt:
-            trainer.save()
-            raise
-        if rank == 0:
-            save_network(network, directory / "final", {"step": trainer.state.step})
+    rank, world = _process_group(config.run.device)
+    trainer = Trainer(config, directory, label, show, rank, world)
+    try:
+        network = trainer.run()
+    except KeyboardInterrupt:
+        trainer.save()
+        raise
+    if rank == 0:
+        save_network(network, directory / "final", {"step": trainer.state.step})
+    if world > 1:
+        torch.distributed.barrier()  # what comes next may start from these weights
     return network
