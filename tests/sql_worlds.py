@@ -136,7 +136,7 @@ def exact_answers(db: ProbDB, sql: str) -> dict[Row, float]:
     """Answer -> probability from the lineage alone, by enumeration of each formula."""
     plan = make_plan(sql, db.backend, db._uncertain())
     found = db._run(plan)
-    formulas = build(found.rows, found.answer_of_clause, db._known())
+    formulas = build(found.rows, found.indptr, db.known_rows())
     values = found.answers.to_pylist()
     result: dict[Row, float] = {}
     for i, answer in enumerate(formulas.possible):

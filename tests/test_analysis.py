@@ -13,7 +13,7 @@ import sharpdnf
 from sharpdnf import DNF
 from sharpdnf.analysis import conjunction, posterior
 from sharpdnf.errors import InvalidFormula
-from sharpdnf.generate import PaperSpec, paper
+from sharpdnf.generate import PaperSpec, UniformSpec, paper, uniform
 
 DNF_15 = random_dnf(np.random.default_rng(8), 12, 14, (2, 5))
 
@@ -113,7 +113,7 @@ def test_conditional_probability_by_hand() -> None:
     assert sharpdnf.count(sharpdnf.condition(a_or_b, {"a": False})).prob == pytest.approx(0.5)
     with pytest.raises(InvalidFormula, match="no variable is named"):
         sharpdnf.condition(a, {"c": True})
-    with pytest.raises(InvalidFormula, match="same variables"):
+    with pytest.raises(InvalidFormula, match="two probabilities"):
         sharpdnf.conditional(a, DNF.parse("a", {"a": 0.4}))
 
 
@@ -135,3 +135,59 @@ def test_marginals_of_a_large_formula_come_from_samples() -> None:
     assert not found.exact
     assert found.samples > 0
     assert np.all((found.prob >= 0.0) & (found.prob <= 1.0))
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_influence_of_an_impossible_formula(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """P = 0 does not mean that no variable matters: it must come back, and come back right."""
+    if not compiled:
+        monkeypatch.setattr("sharpdnf.analysis._circuit", lambda *args, **options: None)
+    dnf = DNF.from_clauses([[1, 2], [1, 3], [-4, 2]], [0.0, 0.5, 0.5, 1.0])
+    assert enumerate_prob(dnf) == 0.0
+    assert sharpdnf.influence(dnf, rng=1) == pytest.approx([0.75, 0.0, 0.0, -0.5])
+
+
+def test_influence_below_the_smallest_double() -> None:
+    assert sharpdnf.influence(DNF.from_clauses([[1, 2]], [1e-200, 1e-200])) == pytest.approx(
+        [1e-200] * 2, rel=1e-9, abs=0
+    )
+
+
+def test_standard_errors_of_sampled_marginals_are_their_spread() -> None:
+    """The draws are made inside clauses here, so far more of them are models than P(formula) says."""
+    dnf = DNF.from_clauses([[v, v + 1, (7 * v) % 60 + 1] for v in range(1, 60)], [0.02] * 60)
+    found = [posterior(dnf, exact=False, epsilon=0.2, rng=seed) for seed in range(40)]
+    spread = np.std([f.prob for f in found], axis=0)
+    claimed = np.mean([f.std_error for f in found], axis=0)
+    assert 0.3 < np.mean(spread) / np.mean(claimed) < 1.3
+
+
+def test_conditional_goes_by_names() -> None:
+    prob = {"a": 0.3, "b": 0.6, "c": 0.5}
+    left, right = DNF.parse("a & b | c", prob), DNF.parse("b", {"b": 0.6})
+    assert left.names != right.names
+    assert sharpdnf.conditional(left, right).prob == pytest.approx(0.3 + 0.7 * 0.5)
+    assert sharpdnf.conditional(right, left).prob == pytest.approx(0.6 * 0.65 / (0.18 + 0.82 * 0.5))
+    with pytest.raises(InvalidFormula, match="two probabilities"):
+        sharpdnf.conditional(left, DNF.parse("b", {"b": 0.7}))
+
+
+def test_conditional_promises_no_more_than_its_counts() -> None:
+    rng = np.random.default_rng(3)
+    left = uniform(UniformSpec(40, 60, 3), rng).with_prob(np.full(40, 0.4))
+    right = uniform(UniformSpec(40, 60, 3), rng).with_prob(np.full(40, 0.4))
+    promised = {
+        name: sharpdnf.conditional(left, right, rng=1, **asked).guarantee
+        for name, asked in {
+            "default": {},
+            "additive": {"guarantee": "additive"},
+            "none": {"guarantee": "none"},
+            "bounds": {"guarantee": "bounds"},
+            "conditioned": {"engine": "conditioned"},
+        }.items()
+    }
+    assert promised == {
+        "default": "relative", "additive": "relative", "none": "none", "bounds": "bounds", "conditioned": "none"
+    }  # fmt: skip
+    first = sharpdnf.conditional(left, right, epsilon=0.05)
+    assert sharpdnf.conditional(left, right, epsilon=0.05, rng=first.seed).log_prob == first.log_prob

@@ -101,7 +101,7 @@ def test_one_object_a_line(run: Run) -> None:
     assert [json.loads(line)["file"] for line in out.splitlines()] == [TWO, str(DATA / "tiny.dnf"), TWO]
 
 
-def test_competition_lines(run: Run, hard: str) -> None:
+def test_competition_lines(run: Run, hard: str, tmp_path: Path) -> None:
     code, out, _ = run("count", "--mcc", "--guarantee", "exact", DATA / "count_mcc.dnf")
     assert code == 0
     assert out.splitlines() == [
@@ -113,6 +113,11 @@ def test_competition_lines(run: Run, hard: str) -> None:
     _, out, _ = run("count", "--mcc", "--guarantee", "exact", DATA / "weights_mcc.dnf")
     assert "c s type wmc" in out
     assert float(out.split()[-1]) == pytest.approx(5.08)
+    threes = tmp_path / "threes.dnf"  # w+ = w- = 3: as likely as not, but the answer is 9 models' worth
+    threes.write_text("p dnf 2 1\n" + "".join(f"c p weight {v} 3 0\n" for v in (1, -1, 2, -2)) + "1 2 0\n")
+    _, out, _ = run("count", "--mcc", threes)
+    assert out.splitlines()[1:] == ["c s type wmc", f"c s log10-estimate {math.log10(9):.15g}", "c s exact arb float 9"]
+    assert "weighted count 9" in run("count", threes)[1]
     _, out, _ = run("count", "--mcc", DATA / "no_clause.dnf")
     assert out.startswith("s UNSATISFIABLE")
     assert "log10-estimate -inf" in out

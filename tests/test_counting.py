@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from oracle import dnfs, enumerate_count, enumerate_prob
 
 from sharpdnf import DNF, Batch, Estimate, count, count_many
+from sharpdnf.engines.dtree import dtree
 from sharpdnf.errors import UnknownEngine
-from sharpdnf.generate import PaperSpec, paper
+from sharpdnf.estimate import Limit
+from sharpdnf.generate import PaperSpec, UniformSpec, paper, uniform
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +81,17 @@ def test_the_timeout_holds_and_never_returns_nothing(large: DNF, engine: str) ->
     assert time.perf_counter() - started < 1.5
     assert not estimate.met
     assert 0.0 < estimate.certified_lower <= estimate.prob <= estimate.certified_upper <= 1.0
+
+
+@pytest.mark.parametrize("engine", ["auto", "sampling", "klm", "conditioned", "dtree"])
+def test_no_time_at_all_still_gives_bounds(engine: str) -> None:
+    """Every pass over a large formula stops on its way; what comes back is the middle of what surely holds."""
+    dnf = paper(PaperSpec(30_000, 20_000, 13), np.random.default_rng(2))
+    reference = count(dnf, engine="sampling", epsilon=0.05, delta=1e-6, rng=1)
+    estimate = count(dnf, engine=engine, timeout=0.0)
+    assert not estimate.met and estimate.samples == 0
+    assert 0.0 < estimate.certified_lower <= estimate.prob <= estimate.certified_upper
+    assert estimate.certified_lower <= reference.upper and reference.lower <= estimate.certified_upper
 
 
 def test_exact_on_a_hard_formula_stops_with_bounds(large: DNF) -> None:
@@ -167,3 +180,83 @@ def test_many_stops_at_the_timeout_with_bounds() -> None:
 def test_an_empty_batch() -> None:
     assert len(count_many([])["prob"]) == 0
     assert count_many([DNF.from_clauses([]), DNF.from_clauses([[]])])["prob"].tolist() == [0.0, 1.0]
+
+
+def test_certain_additive_answers_are_within_epsilon_of_both_ends() -> None:
+    """Bounds that are 2 epsilon apart promise epsilon at their mean, and more than that at their harmonic mean."""
+    rng = np.random.default_rng(0)
+    seen = 0
+    for seed in range(40):
+        dnf = uniform(UniformSpec(40, 30, (2, 5)), np.random.default_rng(seed)).with_prob(rng.random(40))
+        known = count(dnf, guarantee="bounds")
+        epsilon = min(0.9, 0.505 * (known.upper - known.lower) + 1e-6)
+        for guarantee in ("additive", "relative"):
+            answer = count(dnf, guarantee=guarantee, epsilon=epsilon, rng=seed)
+            if answer.guarantee == guarantee and answer.delta == 0.0:
+                slack = answer.epsilon if guarantee == "additive" else answer.epsilon * answer.lower
+                assert answer.prob - answer.lower <= slack + 1e-9
+                assert answer.upper - answer.prob <= (slack if guarantee == "additive" else answer.epsilon) + 1e-9
+                seen += guarantee == "additive"
+    assert seen >= 10
+
+
+def test_exact_answers_below_the_smallest_double() -> None:
+    """Shared variables keep it from being solved by simplification; every clause is about 1e-360."""
+    clauses = [[1, 2, 3], [3, 4, 5], [5, 6, 1], [2, 4, 6]]
+    dnf = DNF.from_clauses(clauses, [1e-120] * 6)
+    for engine in ("auto", "dtree"):
+        answer = count(dnf, guarantee="exact", engine=engine)
+        assert answer.met and answer.guarantee == "exact"
+        assert answer.log_prob == pytest.approx(math.log(4) - 360 * math.log(10), rel=1e-12)
+    answer = dtree(
+        dnf, guarantee="exact", epsilon=0.1, delta=0.1, rng=np.random.default_rng(0), limit=Limit(), tables=False
+    )
+    assert answer.met and answer.log_prob == pytest.approx(math.log(4) - 360 * math.log(10), rel=1e-12)
+
+
+def test_the_integer_does_not_outlast_the_timeout() -> None:
+    chain = DNF.from_clauses([[v, v + 1] for v in range(1, 15000)])
+    answer = count(chain, guarantee="exact", timeout=0.0)
+    assert isinstance(answer.count, float)
+    if answer.met:
+        assert answer.guarantee == "exact"
+    short = count(DNF.from_clauses([[v, v + 1] for v in range(1, 60)]), guarantee="exact", timeout=60.0)
+    assert isinstance(short.count, int)
+
+
+def test_seeds_are_whole_numbers_of_any_size() -> None:
+    dnf = DNF.from_clauses([[1, 2], [2, 3]])
+    assert count(dnf, rng=2**70).seed == 2**70
+    assert count_many([dnf], rng=2**70)["met"].all()
+    for bad in (3.7, "3"):
+        with pytest.raises(TypeError):
+            count(dnf, rng=bad)  # type: ignore[arg-type]
+
+
+def test_known_engines_are_listed_once() -> None:
+    with pytest.raises(UnknownEngine) as caught:
+        count(DNF.from_clauses([[1]]), engine="atuo")
+    assert str(caught.value).count("auto") == 2  # the hint and the list
+
+
+def test_no_guarantee_asked_is_always_met(large: DNF) -> None:
+    answer = count(large, engine="dtree", guarantee="none", nodes=5)
+    assert answer.met and answer.guarantee == "bounds"
+
+
+@pytest.mark.parametrize(
+    ("engine", "option", "bad", "good"),
+    [
+        ("dtree", "nodes", "abc", 5),
+        ("dtree", "nodes", 1.5, None),
+        ("dtree", "tables", "maybe", False),
+        ("conditioned", "variables", True, np.int64(3)),
+        ("lbp", "damping", "0.5", 0),
+        ("sampling", "estimator", 3, "direct"),
+    ],
+)
+def test_options_of_another_type_are_refused(engine: str, option: str, bad: object, good: object) -> None:
+    dnf = DNF.from_clauses([[1, 2], [2, 3], [-1, -3]])
+    with pytest.raises(ValueError, match=f"option '{option}' of engine '{engine}' must be"):
+        count(dnf, engine=engine, **{option: bad})
+    count(dnf, engine=engine, **{option: good})

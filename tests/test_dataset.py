@@ -1,6 +1,10 @@
 """Datasets: complete only with their manifest, rebuildable row by row, resumable, and trained from."""
 
 import json
+import math
+import os
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +17,7 @@ from test_train import tiny_config  # noqa: E402
 
 from sharpdnf.engines.sampling import label  # noqa: E402
 from sharpdnf.errors import CheckpointError, ConfigError  # noqa: E402
-from sharpdnf.learn.composition import SETS  # noqa: E402
+from sharpdnf.learn.composition import SETS, draw, example  # noqa: E402
 from sharpdnf.learn.config import DatasetConfig  # noqa: E402
 from sharpdnf.learn.dataset import Dataset, Epochs, build, label_formula, plan  # noqa: E402
 from sharpdnf.learn.train import train  # noqa: E402
@@ -50,7 +54,7 @@ def test_the_paper_composition():
         sizes[shard.split] = sizes.get(shard.split, 0) + len(shard.indices)
     assert sizes == {
         "train": 105_000, "structure": 13_080, "size-10000": 348, "size-15000": 116, "fully-privileged": 13_080,
-        "uniform": 13_080,
+        "uniform": 13_080, "structure-code": 13_080, "size-code": 464,
     }  # fmt: skip
 
 
@@ -121,3 +125,62 @@ def test_training_from_a_dataset(dataset, tmp_path):
     assert (tmp_path / "final" / "config.json").exists()
     with pytest.raises(CheckpointError, match=r"manifest\.json"):
         train(replace(config, data=replace(data, source=str(tmp_path))), tmp_path / "other", label)
+
+
+EXPERIMENT = """
+[network]
+k = 8
+iterations = 2
+[data]
+source = "data"
+batch_nodes = 20000
+validation = 0
+[run]
+epochs = 1.0
+[dataset]
+directory = "data"
+splits = ["train"]
+labels = "klm"
+train_epsilon = 0.3
+delta = 0.05
+scale = 0.00002
+"""
+
+
+def test_commands_build_the_papers_labels_and_train_on_them(tmp_path):
+    """KLM labels are clipped to 1 and hold their guarantee against a tight label; the commands say where things are."""
+    (tmp_path / "small.toml").write_text(EXPERIMENT)
+
+    def run(*words):
+        command = [sys.executable, "-m", "sharpdnf.cli", *words]
+        options = {"cwd": tmp_path, "env": {**os.environ, "OMP_NUM_THREADS": "1"}}
+        return subprocess.run(command, check=False, capture_output=True, text=True, timeout=300, **options)
+
+    early = run("train", "small.toml", "--out", "run")
+    assert early.returncode == 2 and "manifest.json" in early.stderr and early.stdout == ""
+    built = run("dataset", "build", "small.toml", "--workers", "1")
+    assert built.returncode == 0 and "the dataset is in data" in built.stdout and "formulas" in built.stderr
+    wrong = 0
+    rows = [
+        row for file in sorted((tmp_path / "data").glob("*.parquet")) for row in parquet.read_table(file).to_pylist()
+    ]
+    assert {row["num_vars"] for row in rows} == set(SETS["train"])
+    for row in (row for row in rows if row["num_vars"] <= 1000):
+        for shift, log_prob in enumerate(row["log_prob"]):
+            tight, _ = label(
+                draw(example("train", row["index"], shift)), epsilon=0.01, delta=1e-6,
+                rng=np.random.default_rng(1), marginals=False,
+            )  # fmt: skip
+            assert log_prob <= 0.0 and row["epsilon"] == 0.3
+            wrong += not math.log(0.7) - 0.011 <= log_prob - tight <= math.log(1.3) + 0.011
+    assert (
+        wrong <= 8
+    )  # of 40 or more at delta 0.05 each: more happens with probability below 1e-3 even if all are tight
+    trained = run("train", "small.toml", "--out", "run")
+    assert trained.returncode == 0 and "the trained network is in run/final" in trained.stdout, trained.stderr
+    assert (tmp_path / "run" / "final" / "model.safetensors").exists()
+    again = run("train", "small.toml", "--out", "run")
+    assert again.returncode == 0, again.stderr
+    (tmp_path / "small.toml").write_text(EXPERIMENT.replace("klm", "sampling"))
+    other = run("dataset", "build", "small.toml", "--workers", "1")
+    assert other.returncode == 2 and "data" in other.stderr  # another dataset is not mixed into this one

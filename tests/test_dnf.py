@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
 from sharpdnf import DNF, Batch
-from sharpdnf.errors import InvalidFormula
+from sharpdnf.errors import InvalidFormula, MissingExtra, ParseError
 
 
 def test_from_clauses_normalises_and_says_so() -> None:
@@ -48,7 +52,7 @@ def test_arrays_cannot_be_changed_from_either_side() -> None:
         ([[1]], [1.5], "expected a number in"),
         ([[1]], [float("nan")], "expected a number in"),
         ([[1]], {0: 0.5}, "numbered from 1"),
-        ([["x"]], None, "nonzero integers"),
+        ([["x"]], None, "must hold integers"),
         ([[2**40]], None, "literals can number"),
     ],
 )
@@ -87,3 +91,42 @@ def test_a_batch_is_a_bigger_formula() -> None:
         Batch(parts[0], np.array([0, 5]))
     with pytest.raises(IndexError):
         batch[3]
+
+
+def test_numbers_that_are_no_literals_are_refused_not_rounded() -> None:
+    for clauses in ([[1.5, 2]], [["1"]], [[True]], [[2**70]]):
+        with pytest.raises(InvalidFormula):
+            DNF.from_clauses(clauses)
+    indptr, prob = np.array([0, 1]), np.array([0.5])
+    for literals in (np.array([0.7]), np.array([2**32])):  # would become 0: another formula
+        for build in (DNF, DNF.from_arrays):
+            with pytest.raises(InvalidFormula, match="literals must"):
+                build(indptr, literals, prob)
+    for bad in (0.3, [[0.3]]):
+        with pytest.raises(InvalidFormula, match="prob must"):
+            DNF.from_clauses([[1], [2]], bad)
+
+
+def test_names_are_words_and_differ() -> None:
+    for names, message in (
+        (("a", "a"), "two variables"),
+        ((1, 2), "strings"),
+        (("", "b"), "empty"),
+        (("a",), "1 names"),
+    ):
+        with pytest.raises(InvalidFormula, match=message):
+            DNF.from_clauses([[1, 2]], names=names)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("again", [lambda x: pickle.loads(pickle.dumps(x)), copy.copy, copy.deepcopy])
+def test_copies_are_equal_and_read_only(again: Callable[[DNF], DNF]) -> None:
+    dnf = DNF.parse("a & b | ~c", {"a": 0.2})
+    twin = again(dnf)
+    assert twin == dnf and twin.notes == dnf.notes
+    assert not any(array.flags.writeable for array in twin.arrays)
+
+
+def test_errors_survive_a_process_border() -> None:
+    error = pickle.loads(pickle.dumps(ParseError("expected a clause", file="f.dnf", line=3)))
+    assert (str(error), error.file, error.line) == ("f.dnf:3: expected a clause", "f.dnf", 3)
+    assert "sharpdnf[sql]" in str(pickle.loads(pickle.dumps(MissingExtra("connect", "sql"))))

@@ -274,3 +274,11 @@ def test_wrong_shapes_are_errors() -> None:
         circuit.gradient([0.5])
     with pytest.raises(ValueError, match="nodes"):
         run(DNF.from_clauses([[1, 2]]), nodes=-1)
+
+
+def test_stamps_that_go_round_change_nothing() -> None:
+    """The scratch memory numbers its passes and starts 256 before the numbers go round: this takes many more."""
+    dnf = random_dnf(np.random.default_rng(8), 16, 60, (3, 5))
+    whole = run(dnf, tables=False)
+    assert whole.info["nodes"] > 300
+    assert whole.prob == pytest.approx(enumerate_prob(dnf), rel=1e-9)

@@ -7,7 +7,7 @@ import math
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -26,11 +26,11 @@ def test_sets_have_the_papers_sizes() -> None:
     totals = {name: sum(sizes.values()) for name, sizes in composition.SETS.items()}
     assert totals == {
         "train": 105_000, "structure": 13_080, "size-10000": 348, "size-15000": 116,
-        "fully-privileged": 13_080, "uniform": 13_080,
+        "fully-privileged": 13_080, "uniform": 13_080, "structure-code": 13_080, "size-code": 464,
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["structure", "size-10000", "size-15000"])
+@pytest.mark.parametrize("name", ["structure", "size-10000", "size-15000", "size-code"])
 def test_settings_are_represented_equally_and_half_is_privileged(name: str) -> None:
     start = 0
     for n, count in composition.SETS[name].items():
@@ -80,6 +80,12 @@ def one_quarter(dnf: DNF, rng: np.random.Generator) -> float:
     return math.log(0.25)
 
 
+def label_all(labels: Labels, examples: Sequence[composition.Example]) -> None:
+    for what in examples:
+        labels.get(what, composition.draw(what))
+        labels.save()
+
+
 def test_labels_are_kept_and_made_anew_when_the_formula_changes(tmp_path: Path) -> None:
     calls: list[DNF] = []
 
@@ -90,7 +96,7 @@ def test_labels_are_kept_and_made_anew_when_the_formula_changes(tmp_path: Path) 
     examples = composition.subset("structure", 12)
     path = tmp_path / "deep" / "labels.csv"
     first = Labels(path, labeller, epsilon=0.005, delta=0.01)
-    evaluate.label_all(first, examples)
+    label_all(first, examples)
     assert len(calls) == len(examples)
     again = Labels(path, labeller, epsilon=0.005, delta=0.01)
     what = examples[3]
@@ -108,10 +114,9 @@ def test_killed_labelling_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "labels.csv"
     labels = Labels(path, one_quarter, epsilon=0.005, delta=0.01)
     examples = composition.subset("structure", 8)
-    evaluate.label_all(labels, examples[:5])
-    done: list[int] = []
-    evaluate.label_all(Labels(path, one_quarter, epsilon=0.005, delta=0.01), examples, lambda i, total: done.append(i))
-    assert len(path.read_text().splitlines()) == 1 + len(examples) and done[-1] == len(examples)
+    label_all(labels, examples[:5])
+    label_all(Labels(path, one_quarter, epsilon=0.005, delta=0.01), examples)
+    assert len(path.read_text().splitlines()) == 1 + len(examples)
     path.write_text(path.read_text()[:-30])
     with pytest.raises(CheckpointError, match=rf"labels\.csv:{1 + len(examples)}"):
         Labels(path, one_quarter, epsilon=0.005, delta=0.01)
@@ -127,12 +132,13 @@ def test_rows_hold_what_was_measured(tmp_path: Path) -> None:
             for dnf in dnfs
         ]
 
-    rows = evaluate.evaluate("net", examples, labels, predict=predict, conditioned=lambda dnf: -1.0)
+    rows = evaluate.evaluate("net", "ab12", examples, labels, predict=predict, conditioned=lambda dnf: -1.0)
     assert len(rows) == len(examples)
     by_index = {row.index: row for row in rows}
     for what in examples:
         row = by_index[what.index]
         assert (row.n, row.m, row.w, row.family) == (what.num_vars, what.num_clauses, what.width, "privileged")
+        assert row.weights == "ab12" and (row.log_lower, row.log_upper) == (-math.inf, 0.0)
         assert row.log_prediction == -row.n and row.log_conditioned == -1.0 and row.sigma == 0.5
         assert row.log_label == pytest.approx(math.log(0.25)) and row.seconds == 0.1
 
@@ -185,15 +191,83 @@ def test_reproduce_from_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     again = reproduce.reproduce(tmp_path / "out", groups=("structure",), models=[str(tmp_path / "paper")])
     assert len(read_records(tmp_path / "out" / "rows.csv", Row)) == len(rows) and again
     assert any("paper on structure" in line for line in said)
+    monkeypatch.setattr(reproduce, "CALIBRATION", {"paper": {"structure": 120}})
+    held_out = composition.subset("structure", 120, reproduce.CALIBRATION_SEED)
+    assert reproduce.calibrate(tmp_path / "paper", tmp_path / "other") == len(held_out)
+    calibrated = NeuralCounter.from_pretrained(tmp_path / "paper")
+    assert calibrated.residuals is not None and sum(map(sum, calibrated.residuals.counts)) > 0
+    own = {row.log_label for row in read_records(tmp_path / "other" / "rows.csv", Row) if -5 < row.log_label < -1e-3}
+    assert own and own.isdisjoint(row.log_label for row in rows)  # no formula of the tables among them
+    reproduce.reproduce(tmp_path / "out", groups=("structure",), models=[str(tmp_path / "paper")])
+    shown = [row for row in read_records(tmp_path / "out" / "rows.csv", Row) if row.set == "structure"]
+    assert (
+        any(row.log_lower > -math.inf for row in shown)
+        and "label inside" in (tmp_path / "out" / "report.md").read_text()
+    )
     runtimes = reproduce.measure_runtimes(NeuralCounter.from_pretrained(tmp_path / "paper").predict, sizes=(1000,))
     assert {(r.engine, r.w) for r in runtimes} == set(
         itertools.product(("neural", "sampling", "conditioned"), (3, 5, 8, 13, 21, 34))
     )
-    assert reproduce.calibrate(tmp_path / "paper", tmp_path / "out") == len(rows) - expected["train"]
-    calibrated = NeuralCounter.from_pretrained(tmp_path / "paper")
-    assert calibrated.residuals is not None and sum(map(sum, calibrated.residuals.counts)) > 0
     with pytest.raises(ValueError, match="no set 'sizes'"):
         reproduce.reproduce(tmp_path / "out", groups=("sizes",), models=[str(tmp_path / "paper")])
+
+
+def test_measuring_goes_on_where_it_stopped_and_anew_with_new_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("matplotlib")
+    from sharpdnf import reproduce
+    from sharpdnf.learn.counter import NeuralCounter
+    from sharpdnf.learn.model import Network, NetworkConfig
+
+    def weights(seed: int) -> None:
+        torch.manual_seed(seed)
+        NeuralCounter(Network(NetworkConfig(k=8, iterations=2))).save_pretrained(tmp_path / "net")
+
+    def measure(jobs: int) -> list[Row]:
+        reproduce.reproduce(tmp_path / "out", groups=("structure",), models=[str(tmp_path / "net")], jobs=jobs)
+        return [row for row in read_records(tmp_path / "out" / "rows.csv", Row) if row.set == "structure"]
+
+    few = {"train": 8, "structure": 40}
+    monkeypatch.setattr(reproduce, "SUBSETS", {"paper": few})
+    monkeypatch.setattr(evaluate, "CHUNK_LITERALS", 20_000)
+    monkeypatch.setattr(reproduce, "SAVE_SECONDS", 0.0)
+    weights(1)
+    whole = measure(jobs=2)
+    part = whole[:25]
+    write_records(tmp_path / "out" / "rows.csv", part, Row)
+    labels = (tmp_path / "out" / "labels.csv").read_text()
+    again = measure(jobs=1)
+    kept = {(row.index, row.shift): row for row in again}
+    assert all(kept[row.index, row.shift].seconds == row.seconds for row in part)  # not measured twice
+    assert len(kept) == len(whole)
+    for row in whole:
+        other = kept[row.index, row.shift]
+        assert other.log_prediction == pytest.approx(row.log_prediction, rel=1e-5) and other.log_label == row.log_label
+    assert (tmp_path / "out" / "labels.csv").read_text() == labels
+    weights(2)
+    assert {row.weights for row in measure(jobs=1)}.isdisjoint({row.weights for row in whole})
+
+
+def test_an_interrupt_keeps_the_rows_that_are_done(tmp_path: Path) -> None:
+    from sharpdnf import reproduce
+
+    examples = composition.subset("structure", 40)
+    known = ("paper", "ab", "structure", examples[0].index, examples[0].shift, 50, 38, 3, "plain", 0.005, -1.0, -1.01)
+    row = Row(*known, -math.inf, 0.0, 0.05, 0.1, -1.0, -0.9)
+
+    class Interrupted:
+        model, weights = "paper", "ab"
+
+        def rows(self, missing: Sequence[composition.Example]) -> Iterator[list[Row]]:
+            assert len(missing) == len(examples)
+            yield [row]
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        reproduce._measure_set(tmp_path / "rows.csv", examples, Interrupted(), lambda line: None)  # type: ignore[arg-type]
+    assert read_records(tmp_path / "rows.csv", Row) == [row]
 
 
 @pytest.mark.parametrize(
@@ -215,7 +289,9 @@ def test_commands_say_what_is_missing(tmp_path: Path, arguments: list[str], word
 
 def test_report_command(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    row = Row("paper", "structure", 0, 0, 50, 38, 3, "plain", 0.005, -1.0, -1.01, 0.05, 0.1, -1.0, -0.9)
+    row = Row(
+        "paper", "ab", "structure", 0, 0, 50, 38, 3, "plain", 0.005, -1.0, -1.01, -1.1, -0.9, 0.05, 0.1, -1.0, -0.9
+    )
     write_records(tmp_path / "rows.csv", [row], Row)
     command = [sys.executable, "-m", "sharpdnf.cli", "report", str(tmp_path), "--out", str(tmp_path / "out")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -356,3 +356,13 @@ def test_reading_is_fast_and_lean(tmp_path: Path) -> None:
     ]
     assert min(memory for memory, _ in runs) < 3.0
     assert size / min(seconds for _, seconds in runs) > 50e6  # aim: 100 MB/s; half of it, for a busy machine
+
+
+@pytest.mark.parametrize("dialect", ["mcc", "pysdd", "cnf-negation"])
+def test_weights_that_would_underflow_are_refused(dialect: str) -> None:
+    """1e-300 times a share of exp(-275) is no double: another formula must not be written instead."""
+    base = DNF.from_clauses([[-1, 2], [1]], [1e-300, 1.0])
+    dnf = DNF(*base.arrays, log_scale=-275.3)
+    with pytest.raises(InvalidFormula, match="write dialect sharpdnf"):
+        writes(dnf, dialect)
+    assert reads(writes(dnf, "sharpdnf")) == dnf

@@ -14,9 +14,9 @@ from sharpdnf.engines.lbp import lbp
 from sharpdnf.estimate import Estimate, Limit
 
 
-def run(dnf: DNF, **options: Any) -> Estimate:
+def run(dnf: DNF, limit: Limit | None = None, **options: Any) -> Estimate:
     rng = np.random.default_rng(0)
-    return lbp(dnf, guarantee="none", epsilon=0.1, delta=0.1, rng=rng, limit=Limit(), **options)
+    return lbp(dnf, guarantee="none", epsilon=0.1, delta=0.1, rng=rng, limit=limit or Limit(), **options)
 
 
 def test_exact_on_forests() -> None:
@@ -65,3 +65,11 @@ def test_certain_variables() -> None:
 def test_bad_options(options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="must"):
         run(DNF.from_clauses([[1]]), **options)
+
+
+def test_the_deadline_is_said() -> None:
+    dnf = random_dnf(np.random.default_rng(5), 14, 30, (2, 3))
+    late = run(dnf, limit=Limit(deadline=0.0))
+    assert not late.met and late.info["iterations"] == 0
+    assert late.log_certified_lower <= late.log_prob <= late.log_certified_upper
+    assert run(dnf).met and run(dnf, iterations=1).met

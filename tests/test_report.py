@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import math
 import subprocess
 import sys
@@ -19,8 +20,9 @@ from sharpdnf.learn.rows import Row, Runtime, Trace, read_records, write_records
 def make_row(model: str, name: str, n: int, w: int, error: float, *, index: int = 0) -> Row:
     label, clip = 0.5, 1e-300
     return Row(
-        model=model, set=name, index=index, shift=0, n=n, m=n // 2, w=w, family="plain", epsilon=0.005,
+        model=model, weights="ab12", set=name, index=index, shift=0, n=n, m=n // 2, w=w, family="plain", epsilon=0.005,
         log_label=math.log(label), log_prediction=math.log(max(label + error, clip)), sigma=0.05, seconds=0.1,
+        log_lower=math.log(max(label + error - 0.04, clip)), log_upper=math.log(max(label + error + 0.04, clip)),
         log_conditioned=math.log(label + 0.03), log_independent=math.log(label + 0.2),
     )  # fmt: skip
 
@@ -35,7 +37,8 @@ def results(tmp_path: Path) -> Path:
                 rows.append(make_row(model, "train", n, w, 0.01))
         for n in (10_000, 15_000):
             rows += [make_row(model, f"size-{n}", n, w, 0.06) for w in (3, 5, 8, 13, 21, 34)]
-    rows += [make_row("paper", name, 50, 3, 0.0) for name in ("fully-privileged", "uniform")]
+    rows += [make_row("paper", name, 50, 3, 0.0) for name in ("fully-privileged", "uniform", "structure-code")]
+    rows += [make_row("paper", "size-code", n, 3, 0.0) for n in (10_000, 15_000)]
     write_records(tmp_path / "rows.csv", rows, Row)
     traces = [
         Trace("paper", i, math.log(max((21 - i) / 20, 1e-9)), t, math.log(0.1 * t))
@@ -133,9 +136,17 @@ def test_records_survive_a_round_trip(tmp_path: Path) -> None:
     (back,) = read_records(tmp_path / "rows.csv", Row)
     assert back.log_prediction == pytest.approx(row.log_prediction) and back.set == "structure" and back.n == 50
     with (tmp_path / "rows.csv").open() as file:
-        assert next(csv.reader(file))[:4] == ["model", "set", "index", "shift"]
+        assert next(csv.reader(file))[:5] == ["model", "weights", "set", "index", "shift"]
 
 
 def test_report_loads_no_model() -> None:
     code = "import sys, sharpdnf.report; sys.exit('torch' in sys.modules or 'matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_coverage_counts_labels_inside_the_shown_intervals() -> None:
+    rows = [make_row("paper", "structure", 50, 3, error, index=i) for i, error in enumerate((0.0, 0.03, 0.05, -0.06))]
+    line = report.coverage_table(rows).lines[0]
+    assert line[:3] == ("paper", "structure", "4") and line[3].startswith("50.0 [") and line[4] == "0.080"
+    bare = [dataclasses.replace(row, log_lower=-math.inf, log_upper=0.0) for row in rows]
+    assert report.coverage_table(bare).lines == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal, getcontext
 
 import numpy as np
 import pytest
@@ -86,13 +87,37 @@ def test_additive_draws_keep_their_promise() -> None:
     assert hoeffding_draws(0.1, 0.05) == 185
 
 
-@pytest.mark.parametrize(("epsilon", "k"), [(0.1, 385), (0.05, 1537), (0.01, 38415)])
+@pytest.mark.parametrize(("epsilon", "k"), [(0.1, 385), (0.05, 1537), (0.01, 38415), (0.001, 3841460)])
 def test_successes_are_the_least_that_the_exact_gamma_tail_allows(epsilon: float, k: int) -> None:
     def failure(k: int) -> float:
         return special.gammainc(k, (k - 1) / (1 + epsilon)) + special.gammaincc(k, (k - 1) / (1 - epsilon))
 
     assert successes_needed(epsilon, 0.05) == k
     assert failure(k) <= 0.05 < failure(k - 1)
+
+
+def summed_failure(k: int, epsilon: Decimal) -> Decimal:
+    """Both gamma tails in 60 digits: series of positive terms, Stirling's with an error below k^-7."""
+    half_log_two_pi = (2 * Decimal("3.14159265358979323846264338327950288419716939937510582097494459")).ln() / 2
+    a = Decimal(k)
+    log_gamma = (a - Decimal("0.5")) * a.ln() - a + half_log_two_pi
+    log_gamma += 1 / (12 * a) - 1 / (360 * a**3) + 1 / (1260 * a**5)
+    low, high = (a - 1) / (1 + epsilon), (a - 1) / (1 - epsilon)
+    steps = np.arange(1, int(40 * math.sqrt(k)), dtype=np.longdouble)
+    below = 1.0 + float(np.sum(np.exp(np.cumsum(np.log(np.longdouble(str(low)) / (k + steps))))))
+    above = 1.0 + float(np.sum(np.exp(np.cumsum(np.log((k - steps) / np.longdouble(str(high)))))))
+    over = (a * low.ln() - low - log_gamma).exp() / a * Decimal(below)
+    return over + ((a - 1) * high.ln() - high - log_gamma).exp() * Decimal(above)
+
+
+@pytest.mark.parametrize("epsilon", ["0.002", "0.0019", "0.0006"])
+@pytest.mark.parametrize("delta", [0.3, 0.05, 1e-9])
+def test_beyond_a_million_successes_the_bound_misses_the_least_by_one_at_most(epsilon: str, delta: float) -> None:
+    """At 0.002 and 0.0019 the summed tail and the bound meet."""
+    getcontext().prec = 60
+    k = successes_needed(float(epsilon), delta)
+    assert summed_failure(k, Decimal(epsilon)) <= Decimal(delta) * (1 + Decimal("1e-12"))
+    assert summed_failure(k - 2, Decimal(epsilon)) > Decimal(delta) * (1 - Decimal("1e-12"))
 
 
 def test_klm_trials_are_the_papers() -> None:

@@ -65,6 +65,13 @@ def test_nothing_to_do_copies_nothing() -> None:
     assert simplify(triangle).dnf.num_clauses == 0
 
 
+def test_without_time_a_large_formula_is_left_as_it_is() -> None:
+    clauses = [[v, v + 1] for v in range(1, 100_000)] * 2
+    dnf = DNF.from_clauses(clauses)
+    assert simplify(dnf, seconds=0.0).dnf is dnf
+    assert simplify(dnf).notes["duplicate"] == 99_999
+
+
 def test_a_true_formula_and_an_impossible_one() -> None:
     always = simplify(DNF.from_clauses([[1], [-1]]))
     assert always.dnf.num_clauses == 0 and always.combine(-math.inf) == 0.0

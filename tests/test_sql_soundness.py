@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
-from sql_servers import BACKENDS, Database, postgres_directory, private_postgres
+from sql_servers import BACKENDS, Database
 from sql_shapes import REFUSED, SHAPES, Shape
 from sql_worlds import create, declared, differences, exact_answers, expected_answers, random_world
 
@@ -14,14 +12,6 @@ from sharpdnf.sql import connect
 
 # DuckDB plans each of the thousands of tiny queries for milliseconds, so its worlds are fewer.
 WORLDS = [("duckdb", 0, 3), ("sqlite", 1, 4), ("sqlite", 2, 4), ("postgres", 0, 3), ("postgres", 3, 3)]
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    if postgres_directory() is None:
-        pytest.skip("no postgres binary: install Debian's postgresql package to run these tests")
-    with private_postgres() as found:
-        yield found
 
 
 @pytest.fixture

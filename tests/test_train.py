@@ -23,7 +23,7 @@ from sharpdnf.learn.config import Config, LossConfig, MixConfig, OptimizerConfig
 from sharpdnf.learn.loss import Targets, accuracy, answer_loss, cauchy, kl, label_sigma, pseudo_huber, robust  # noqa: E402
 from sharpdnf.learn.model import NetworkConfig  # noqa: E402
 from sharpdnf.learn.stream import Example, ahead, draw_batch, num_nodes, pack  # noqa: E402
-from sharpdnf.learn.train import learning_rate, train  # noqa: E402
+from sharpdnf.learn.train import Objective, learning_rate, train  # noqa: E402
 
 EXPERIMENTS = Path(__file__).parent.parent / "experiments"
 TINY = MixConfig(kind="spread", num_vars=(4, 8), widths=(1, 2), mass=(0.3, 3.0), max_clauses=12, epsilon=0.1)
@@ -72,8 +72,10 @@ def stop_after(batches):
     return label
 
 
-def test_resume_continues_bit_for_bit(tmp_path):
+@pytest.mark.parametrize("average", [0.0, 0.9])
+def test_resume_continues_bit_for_bit(tmp_path, average):
     config = tiny_config(12)
+    config = replace(config, optimizer=replace(config.optimizer, average=average))
     whole = weights(train(config, tmp_path / "whole", sampling_label))
     for calls in (60, 120):
         with pytest.raises(Interrupted):
@@ -82,6 +84,30 @@ def test_resume_continues_bit_for_bit(tmp_path):
     assert 0 < state["step"] < 12
     parts = weights(train(config, tmp_path / "parts", sampling_label))
     assert all(torch.equal(a, b) for a, b in zip(whole, parts, strict=True))
+
+
+def test_a_run_may_stop_before_its_schedule_ends(tmp_path):
+    """The same weights as the planned run had at that step."""
+    config = tiny_config(12)
+    stopped = train(replace(config, run=replace(config.run, stop=5)), tmp_path / "stopped", sampling_label)
+    assert json.loads((tmp_path / "stopped" / "checkpoint.json").read_text())["state"]["step"] == 5
+    shorter = train(tiny_config(5), tmp_path / "shorter", sampling_label)
+    assert any(not torch.equal(a, b) for a, b in zip(weights(stopped), weights(shorter), strict=True))
+    again = train(replace(config, run=replace(config.run, stop=5)), tmp_path / "stopped", sampling_label)
+    assert all(torch.equal(a, b) for a, b in zip(weights(stopped), weights(again), strict=True))
+
+
+def test_the_average_follows_the_weights(tmp_path):
+    """A run of one step ends at 1/10 of the start and 9/10 of the step's weights, a run without average at those."""
+    config = tiny_config(1)
+    torch.manual_seed(config.run.seed)
+    start = weights(Objective(config).network)
+    moved = weights(train(config, tmp_path / "weights", sampling_label))
+    kept = replace(config, optimizer=replace(config.optimizer, average=0.99))
+    average = weights(train(kept, tmp_path / "average", sampling_label))
+    for first, last, between in zip(start, moved, average, strict=True):
+        assert torch.allclose(between, 0.1 * first + 0.9 * last, atol=1e-7)
+    assert any(not torch.equal(first, last) for first, last in zip(start, moved, strict=True))
 
 
 def test_a_kill_loses_only_what_follows_the_checkpoint(tmp_path):
@@ -139,6 +165,12 @@ def test_damaged_checkpoints_are_refused_and_kept(tmp_path):
         ("[run]\nsteps = 0\n", "must be positive"),
         ("[loss]\nkind = 'l2'\n", "loss.kind"),
         ("[network]\nk = -1\n", "network k"),
+        ("[[data.mix]]\nstop = 0.5\n", "nothing to train on at progress 0.5"),
+        ("[[data.mix]]\nstop = 0.5\n[[data.mix]]\nstart = 0.6\n", "nothing to train on at progress 0.5"),
+        ("[[data.mix]]\nweight = 0\n", "nothing to train on at progress 0"),
+        ("[data]\nvalidation_vars = []\n", "validation_vars"),
+        ("[optimizer]\nbetas = [0.9, 1.5]\n", "betas"),
+        ("[dataset]\nseed = -1\n", "dataset.seed"),
         ("[run\n", "="),
     ],
 )
@@ -247,3 +279,82 @@ def test_two_processes_agree(tmp_path):
     subprocess.run(command, check=True, timeout=120, env={**os.environ, "OMP_NUM_THREADS": "1"})
     state = json.loads((tmp_path / "run" / "checkpoint.json").read_text())["state"]
     assert state["step"] == 3
+
+
+STAGE = """
+[network]
+k = 8
+iterations = 2
+[loss]
+kind = "robust"
+dense = 1.0
+[optimizer]
+learning_rate = 1e-3
+[run]
+steps = 3
+seed = SEED
+INIT
+[data]
+batch_nodes = 60
+validation = 0
+[[data.mix]]
+kind = "spread"
+num_vars = [4, 8]
+widths = [1, 2]
+mass = [0.3, 3.0]
+max_clauses = 12
+epsilon = 0.3
+"""
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_stage_trains_what_it_goes_on_from(tmp_path, processes):
+    for number, init in enumerate(("", 'init = "first.toml"')):
+        text = STAGE.replace("SEED", str(number)).replace("INIT", init)
+        (tmp_path / ("first.toml", "second.toml")[number]).write_text(text)
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"] if processes == 2 else []
+    command = [sys.executable, *launcher, "-m", "sharpdnf.cli", "train", "second.toml", "--out", "runs/second"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=200, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    for name in ("first", "second"):
+        state = json.loads((tmp_path / "runs" / name / "checkpoint.json").read_text())["state"]
+        assert state["step"] == 3
+    (tmp_path / "first.toml").write_text(STAGE.replace("SEED", "1").replace("INIT", 'init = "second.toml"'))
+    circle = subprocess.run(
+        [sys.executable, "-m", "sharpdnf.cli", "train", "second.toml"], cwd=tmp_path, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert circle.returncode == 2 and "circle" in circle.stderr
+
+
+@pytest.fixture
+def heard_interrupts():
+    """Background jobs of a shell are started deaf to SIGINT; here it is KeyboardInterrupt again."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize("average", [0.0, 0.9])
+def test_an_interrupt_inside_a_step_still_resumes_bit_for_bit(tmp_path, monkeypatch, average, heard_interrupts):
+    config = tiny_config(6)
+    config = replace(config, optimizer=replace(config.optimizer, average=average))
+    whole = weights(train(config, tmp_path / "whole", sampling_label))
+    step, calls = torch.optim.Adam.step, []
+
+    def interrupted(self, *args, **options):
+        calls.append(1)
+        if len(calls) == 3:
+            signal.raise_signal(signal.SIGINT)
+        return step(self, *args, **options)
+
+    monkeypatch.setattr(torch.optim.Adam, "step", interrupted)
+    late = replace(config, run=replace(config.run, checkpoint_minutes=60.0))  # only the interrupt saves
+    with pytest.raises(KeyboardInterrupt):
+        train(late, tmp_path / "parts", sampling_label)
+    assert json.loads((tmp_path / "parts" / "checkpoint.json").read_text())["state"]["step"] == 3
+    parts = weights(train(late, tmp_path / "parts", sampling_label))
+    assert all(torch.equal(a, b) for a, b in zip(whole, parts, strict=True))

@@ -1,0 +1,23 @@
+"""Hypothesis without a clock: an example that takes long on a busy machine, or under sanitizers, is not a failure.
+
+And what several modules share: a PostgreSQL server of their own.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("no clock", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("no clock")
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """Where a private PostgreSQL server listens, one a module."""
+    from sql_servers import postgres_directory, private_postgres
+
+    if postgres_directory() is None:
+        pytest.skip("no postgres binary: install Debian's postgresql package to run these tests")
+    with private_postgres() as found:
+        yield found

@@ -1,0 +1,61 @@
+"""From rows of lineage to clauses: the kernels against numpy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sharpdnf import _native
+from sharpdnf.dnf import DNF
+from sharpdnf.sql.lineage import Rows, build
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.integers(0, 60), st.integers(0, 3), st.sampled_from([2, 5, 2**20, 2**40, 2**63 - 1]), st.randoms())
+def test_sorting_is_stable_and_puts_nulls_last(rows: int, columns: int, size: int, random: object) -> None:
+    rng = np.random.default_rng(random.randint(0, 2**32))  # type: ignore[attr-defined]
+    keys = [rng.integers(-size, size, rows, endpoint=True) for _ in range(columns)]
+    if size < 2**30 and columns:
+        keys[0] = keys[0].astype(np.int32)
+    nulls = [(rng.random(rows) < 0.3).astype(np.uint8) if rng.random() < 0.5 else np.zeros(0, np.uint8) for _ in keys]
+    for values_of_key, null in zip(keys, nulls, strict=True):
+        values_of_key[: len(null)][null == 1] = 0
+    values = [rng.integers(0, 9, rows).astype(np.int32) for _ in range(2)]
+    order, starts, flat = _native.sort_lineage(keys, nulls, values, rows)
+
+    def key(row: int) -> tuple[tuple[bool, int], ...]:
+        empty = [len(null) > 0 and bool(null[row]) for null in nulls]
+        return tuple((e, 0 if e else int(k[row])) for e, k in zip(empty, keys, strict=True))
+
+    expected = sorted(range(rows), key=key)
+    assert order.tolist() == expected
+    new = [i for i in range(rows) if i == 0 or key(expected[i]) != key(expected[i - 1])]
+    assert starts.tolist() == [*new, rows]
+    assert flat.reshape(rows, 2).tolist() == [[int(v[row]) for v in values] for row in expected]
+
+
+@pytest.mark.parametrize("width", [0, 1, 2, 3])
+def test_clauses_are_those_of_the_rows(width: int) -> None:
+    rng = np.random.default_rng(width)
+    rows = rng.integers(-1, 30, (200, width)).astype(np.int32)
+    known = Rows(rng.random(40), np.full(40, -1))
+    found = build(rows, np.array([0, 50, 50, 200]), known)
+    assert found.possible.tolist() == [0, 2] and found.num_clauses.tolist() == [50, 150]
+    used = np.unique(rows[rows >= 0])
+    assert found.row_of_var.tolist() == used.tolist()
+    clauses = [[int(np.searchsorted(used, r)) + 1 for r in row if r >= 0] for row in rows]
+    assert found.batch.dnf == DNF.from_clauses(clauses, known.prob[used] if len(used) else None)
+
+
+def test_wrong_arrays_are_refused() -> None:
+    three = np.zeros(3, dtype=np.int32)
+    with pytest.raises(ValueError, match="beyond"):
+        _native.lineage_clauses(three + 7, 3, 1, 7)
+    with pytest.raises(ValueError, match="one entry"):
+        _native.lineage_clauses(three, 2, 1, 7)
+    with pytest.raises(ValueError, match="one entry"):
+        _native.sort_lineage([three[:2]], [np.zeros(0, np.uint8)], [], 3)
+    with pytest.raises(ValueError, match="64 or 32"):
+        _native.sort_lineage([three.astype(np.float32)], [np.zeros(0, np.uint8)], [], 3)
