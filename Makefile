@@ -61,7 +61,7 @@ wheel: $(VENV)/tools  ## dist/sharpdnf-*.whl, tried in an empty environment
 # preloaded too, or the sanitizer does not see exceptions. Timings mean nothing here, so tests of speed are left out.
 SANITIZED := build/sanitize/site
 RUNTIMES = $(shell for name in libasan.so libubsan.so libstdc++.so; do c++ -print-file-name=$$name; done)
-NOT_SPEED := not timeout and not time_limit and not ten_thousand and not quickly and not few_passes and not cost_against and not deep_factor
+NOT_SPEED := not timeout and not time_limit and not ten_thousand and not quickly and not few_passes and not cost_against and not deep_factor and not bundled
 SANITIZER_TESTS ?= $(shell grep -LE 'torch|duckdb|pyarrow|learn|sql|neural|discover|subprocess' tests/test_*.py) tests/test_formats.py
 sanitize: $(VENV)/dependencies  ## native code under address and undefined-behaviour sanitizers
 	$(BIN)/cmake -S . -B build/sanitize -DSHARPDNF_SANITIZE=ON -DPython_EXECUTABLE=$$(pwd)/$(BIN)/python >/dev/null

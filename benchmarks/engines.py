@@ -1,9 +1,9 @@
 """`make bench`: every engine's time beside its error, against one pass over the literals measured in the same run.
 
-Writes benchmarks/results/engines.csv (one row per formula and engine), engines_targets.csv, engines.md and
-engines.png; the last three are functions of what the first two hold. Times are processor seconds on one thread, the
-least of several repeats that take turns with the pass, so that other work on the machine counts less. `--quick` takes
-under a minute and writes nothing unless `--write` is given.
+Writes benchmarks/results/engines.csv (one row per formula and engine), engines_pepin.csv where pepin is at hand,
+engines_targets.csv, engines.md and engines.png; the last two are functions of the others. Times are processor seconds
+on one thread, the least of several repeats that take turns with the pass, so that other work on the machine counts
+less. `--quick` takes under a minute and writes nothing unless `--write` is given.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from pathlib import Path
 
 import numpy as np
 from engines_growth import growth, large_file
-from engines_pepin import compare_pepin
-from engines_report import Row, Target, cell_targets, write_all
+from engines_pepin import pepin_rows
+from engines_report import FAMILIES, Row, Target, cell_targets, write_all
 
 from sharpdnf import _native
 from sharpdnf.dnf import DNF
@@ -35,6 +35,8 @@ from sharpdnf.generate import WIDTHS, PaperSpec, paper
 SIZES = (1_000, 5_000, 10_000, 15_000)
 EPSILON, DELTA = 0.1, 0.05
 REFERENCE_EPSILON = 0.005
+OTHERS = ("klm", "dtree", "bounds", "lbp", "neural")
+OTHER_CELLS = ((1_000, 3), (1_000, 13), (5_000, 8), (15_000, 3), (15_000, 13), (15_000, 34))
 Run = Callable[[], object]
 
 
@@ -97,7 +99,7 @@ def measure_formula(dnf: DNF, w: int, family: str, seed: int, repeats: int) -> I
         "pass": lambda: _native.clause_probs(*dnf.arrays),
         "empty call": lambda: count(empty, rng=1),
         "sampling kernel": lambda: sample_kernel(dnf, seed),
-        "conditioned kernel": lambda: _native.conditioned(*dnf.arrays, variables=8),
+        "conditioned kernel": lambda: _native.conditioned(*dnf.arrays, variables=8, seconds=math.inf),
         "sampling": lambda: call("sampling"),
         "auto": lambda: call("auto"),
         "conditioned": lambda: call("conditioned"),
@@ -106,7 +108,7 @@ def measure_formula(dnf: DNF, w: int, family: str, seed: int, repeats: int) -> I
     reference = count(dnf, epsilon=REFERENCE_EPSILON, delta=DELTA, rng=99, threads=1).log_prob
     nothing = 0, math.nan
     answers = {"pass": nothing, "empty call": nothing, "sampling kernel": kernel_log_prob(dnf, seed)}
-    answers["conditioned kernel"] = 0, _native.conditioned(*dnf.arrays, variables=8)
+    answers["conditioned kernel"] = 0, _native.conditioned(*dnf.arrays, variables=8, seconds=math.inf)
     for engine in ("sampling", "auto", "conditioned"):
         estimate = call(engine)
         answers[engine] = estimate.samples, estimate.log_prob
@@ -116,26 +118,30 @@ def measure_formula(dnf: DNF, w: int, family: str, seed: int, repeats: int) -> I
         yield Row(name, family, dnf.num_vars, dnf.num_clauses, w, 1, seconds[name], samples, error, passes)
 
 
-def measure_others(n: int, w: int, family: str) -> Iterator[Row]:
-    """The slower engines once on one formula: klm as the paper states it, and those without a relative guarantee."""
-    dnf = formula(n, w, family, 0)
+def measure_others(dnf: DNF, w: int, family: str) -> Iterator[Row]:
+    """The slower engines, once: klm as the paper states it, and those without a relative guarantee."""
     one_pass = in_turns({"pass": lambda: _native.clause_probs(*dnf.arrays)}, 5)["pass"]
     reference = count(dnf, epsilon=REFERENCE_EPSILON, delta=DELTA, rng=99, threads=1).log_prob
-    for name in ("klm", "dtree", "bounds", "lbp", "neural"):
+    for name in OTHERS:
         try:
-            find(name)
             start = time.process_time()
             estimate = count(dnf, engine=name, rng=1, threads=1, timeout=0.2 if name == "dtree" else 60.0)
             seconds = time.process_time() - start
-            if name == "neural":  # the first call imports torch and loads the weights
-                start = time.process_time()
-                estimate = count(dnf, engine=name, rng=1, threads=1)
-                seconds = time.process_time() - start
-        except (SharpDNFError, ImportError) as why:
-            print(f"  {name}: not measured ({why})")
+        except (SharpDNFError, ImportError):
             continue
         error = relative_error(estimate.log_prob, reference)
-        yield Row(name, family, n, dnf.num_clauses, w, 1, seconds, estimate.samples, error, seconds / one_pass)
+        n, m = dnf.num_vars, dnf.num_clauses
+        yield Row(name, family, n, m, w, 1, seconds, estimate.samples, error, seconds / one_pass)
+
+
+def warm_up() -> None:
+    """Imports what the engines import at their first call, and says which cannot run here."""
+    for name in OTHERS:
+        try:
+            find(name)
+            count(formula(1_000, 3, "plain", 99), engine=name, rng=1, threads=1, timeout=60.0)
+        except (SharpDNFError, ImportError) as why:
+            print(f"{name}: not measured ({why})", flush=True)
 
 
 def klm_check_ns(repeats: int) -> Target:
@@ -183,6 +189,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     options = parser.parse_args()
     quick, repeats = options.quick, 3 if options.quick else 5
+    formulas = 1 if quick else options.formulas
     sizes, widths = ((1_000, 15_000), (3, 13, 34)) if quick else (SIZES, WIDTHS)
     rows: list[Row] = []
     targets: list[Target] = []
@@ -194,15 +201,17 @@ def main() -> None:
 
     for n in sizes:
         for w in widths:
-            for family in ("plain", "privileged"):
-                for index in range(1 if quick else options.formulas):
+            for family in FAMILIES:
+                for index in range(formulas):
                     rows += measure_formula(formula(n, w, family, index), w, family, 1_000 * index + w, repeats)
             print(f"n={n:,} w={w} done", flush=True)
     targets += [klm_check_ns(6 * repeats), threads_gain(2 if quick else 5)]
     save()
-    for n, w in [(1_000, 3)] if quick else [(1_000, 3), (1_000, 13), (15_000, 3), (15_000, 13), (15_000, 34)]:
-        for family in ("plain",) if quick else ("plain", "privileged"):
-            rows += measure_others(n, w, family)
+    warm_up()
+    for n, w in OTHER_CELLS[:1] if quick else OTHER_CELLS:
+        for family in FAMILIES:
+            for index in range(formulas):
+                rows += measure_others(formula(n, w, family, index), w, family)
         print(f"other engines n={n:,} w={w} done", flush=True)
     save()
     grown, slopes = growth(10**5 if quick else 10**7)
@@ -211,9 +220,10 @@ def main() -> None:
     save()
     targets += large_file(10**5 if quick else 10**7)
     save()
-    pepin_rows, pepin_targets, words = compare_pepin([34] if quick else [3, 13, 34])
-    rows += pepin_rows
-    targets += pepin_targets
+    kept = options.out / "engines_pepin.csv"
+    against, compared, words = pepin_rows([34] if quick else [3, 13, 34], kept, commit(), machine())
+    rows += against
+    targets += compared
     save(say=True)
 
 

@@ -25,15 +25,16 @@ WIDTH, RATIO = 21, 0.45  # the sum of clause probabilities stays below 1: the pr
 
 # Run by a process of its own, so that its peak is that of the work and of nothing else.
 COUNT_FILE = """
-import json, resource, sys, time
+import json, pathlib, re, sys, time
 from sharpdnf import count, read
 from sharpdnf.simplify import simplify
 start = time.process_time()
 dnf = read(sys.argv[1])
 simplify(dnf)
 estimate = count(dnf, engine="sampling", epsilon=0.1, delta=0.05, rng=1, threads=1)
-print(json.dumps({"literals": dnf.num_literals, "met": estimate.met, "seconds": time.process_time() - start,
-                  "gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20}))
+seconds = time.process_time() - start
+peak = re.search(r"VmHWM:\\s+(\\d+)", pathlib.Path("/proc/self/status").read_text())  # getrusage counts the parent too
+print(json.dumps({"literals": dnf.num_literals, "met": estimate.met, "seconds": seconds, "gb": int(peak[1]) / 2**20}))
 """
 
 

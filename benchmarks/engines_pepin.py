@@ -1,4 +1,8 @@
-"""Against pepin, if its binary is on PATH: equal nominal guarantee, and equal delivered error."""
+"""Against pepin, if its binary is on PATH: equal nominal guarantee, and equal delivered error.
+
+Its rows have a file of their own, written only when pepin ran: a machine without it keeps those of the last run that
+had it, and says of which commit they are.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from engines_report import Row, Target
+from engines_report import Row, Target, read_rows, write_rows
 
 from sharpdnf.dnf import DNF
 from sharpdnf.engines.counting import count
@@ -57,12 +61,8 @@ def ours(dnf: DNF, epsilon: float) -> tuple[float, list[float], int]:
     return best, answers, samples
 
 
-def compare_pepin(widths: list[int]) -> tuple[list[Row], list[Target], str]:
-    binary = shutil.which("pepin")
-    if binary is None:
-        return [], [], "No `pepin` binary is on PATH: it was not compared."
+def compare_pepin(binary: str, widths: list[int]) -> list[Row]:
     rows: list[Row] = []
-    nominal, delivered = [], []
     for w in widths:
         dnf = weighted(w)
         reference = count(dnf, engine="sampling", epsilon=0.003, delta=0.05, rng=99).prob
@@ -70,22 +70,41 @@ def compare_pepin(widths: list[int]) -> tuple[list[Row], list[Target], str]:
         # One answer is a noisy measure of an error, and a lucky one would ask for an absurd match: pepin's mean
         # relative error at (0.1, 0.05) is about 0.009, and ours is held to the smaller of that and what it showed.
         error = abs(answer / reference - 1)
-        rows.append(Row("pepin", "plain", N, dnf.num_clauses, w, 1, seconds, 0, error, math.nan))
-        best, answers, samples = ours(dnf, 0.1)
-        mine = float(np.mean([abs(a / reference - 1) for a in answers]))
-        rows.append(Row("sampling vs pepin", "plain", N, dnf.num_clauses, w, 1, best, samples, mine, math.nan))
-        nominal.append(seconds / best)
         matched = min(0.009, max(error, 0.003))
         # |error| of GBAS with k successes is sqrt(2 / (pi k)) in the mean, and k about (1.96 / epsilon)^2.
         epsilon = 1.96 / math.sqrt(2.0 / (math.pi * matched**2))
-        best, answers, samples = ours(dnf, epsilon)
-        mine = float(np.mean([abs(a / reference - 1) for a in answers]))
-        rows.append(Row("sampling at pepin's error", "plain", N, dnf.num_clauses, w, 1, best, samples, mine, math.nan))
-        delivered.append(seconds / best)
+        rows.append(Row("pepin", "plain", N, dnf.num_clauses, w, 1, seconds, 0, error, math.nan))
+        for name, asked in (("sampling vs pepin", 0.1), ("sampling at pepin's error", epsilon)):
+            best, answers, samples = ours(dnf, asked)
+            mine = float(np.mean([abs(a / reference - 1) for a in answers]))
+            rows.append(Row(name, "plain", N, dnf.num_clauses, w, 1, best, samples, mine, math.nan))
         print(f"pepin w={w} done", flush=True)
-    targets = [
-        Target("pepin: times faster at equal guarantee, least", min(nominal), ">=", 100.0),
-        Target("pepin: times faster at equal delivered error, median", float(np.median(delivered)), ">=", 10.0),
-        Target("pepin: times faster at equal delivered error, least", min(delivered), ">=", 1.0),
+    return rows
+
+
+def pepin_targets(rows: list[Row], when: str) -> list[Target]:
+    def times_faster(name: str) -> list[float]:
+        seconds = {r.w: r.seconds for r in rows if r.engine == "pepin"}
+        return [seconds[r.w] / r.seconds for r in rows if r.engine == name]
+
+    nominal, delivered = times_faster("sampling vs pepin"), times_faster("sampling at pepin's error")
+    return [
+        Target(f"pepin{when}: times faster at equal guarantee, least", min(nominal), ">=", 100.0),
+        Target(f"pepin{when}: times faster at equal delivered error, median", float(np.median(delivered)), ">=", 10.0),
+        Target(f"pepin{when}: times faster at equal delivered error, least", min(delivered), ">=", 1.0),
     ]
-    return rows, targets, f"`pepin` was run on weighted formulas with n = {N:,}, w = {', '.join(map(str, widths))}."
+
+
+def pepin_rows(widths: list[int], path: Path, commit: str, machine: str) -> tuple[list[Row], list[Target], str]:
+    """(rows, targets, what to say): measured here if there is a binary, else what ``path`` keeps of an earlier run."""
+    binary = shutil.which("pepin")
+    if binary is not None:
+        rows = compare_pepin(binary, widths)
+        if path.parent.is_dir():
+            write_rows(path, rows, commit, machine)
+        return rows, pepin_targets(rows, ""), f"`pepin` was run on weighted formulas with n = {N:,}."
+    if not path.exists():
+        return [], [], "No `pepin` binary is on PATH: it was not compared."
+    rows, then, there = read_rows(path)
+    words = f"No `pepin` binary is on PATH: its rows are of an earlier run, commit {then} on {there}."
+    return rows, pepin_targets(rows, f" (earlier run, {then})"), words

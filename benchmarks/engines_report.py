@@ -119,16 +119,22 @@ def _median_of(cell: list[Row], field: str) -> Callable[[str], float]:
 
 
 def other_table(rows: list[Row]) -> str:
-    """Engines measured on a few formulas only."""
+    """Engines measured on some cells only: medians over a cell's formulas, and the worst error."""
     names = ("klm", "dtree", "bounds", "lbp", "neural", "pepin", "sampling vs pepin", "sampling at pepin's error")
-    lines = ["| engine | family | n | w | seconds | samples | relative error | passes |", "|" + "---|" * 8]
-    for r in rows:
-        if r.engine in names and r.family in FAMILIES:
-            passes = "" if math.isnan(r.passes) else f"{r.passes:,.0f}"
-            lines.append(
-                f"| {r.engine} | {r.family} | {r.n:,} | {r.w} | {r.seconds:.4g} | {r.samples:,} "
-                f"| {r.error:.2g} | {passes} |"
-            )
+    lines = [
+        "| engine | family | n | w | formulas | seconds | samples | relative error: median | worst | passes |",
+        "|" + "---|" * 10,
+    ]
+    cells = {(r.engine, *_cell(r)): None for r in rows if r.engine in names and r.family in FAMILIES}
+    for engine, n, w, family in sorted(cells, key=lambda cell: (names.index(cell[0]), *cell[1:])):
+        mine = [r for r in rows if (r.engine, *_cell(r)) == (engine, n, w, family)]
+        seconds, samples, error, passes = (
+            float(np.median([getattr(r, field) for r in mine])) for field in ("seconds", "samples", "error", "passes")
+        )
+        lines.append(
+            f"| {engine} | {family} | {n:,} | {w} | {len(mine)} | {seconds:.4g} | {samples:,.0f} | {error:.2g} "
+            f"| {max(r.error for r in mine):.2g} | {'' if math.isnan(passes) else f'{passes:,.0f}'} |"
+        )
     return "\n".join(lines)
 
 
@@ -150,18 +156,27 @@ def write_all(
         return
     out.mkdir(exist_ok=True)
     (out / "engines.md").write_text(text + "\n![errors beside times](engines.png)\n", encoding="utf-8")
-    head = ["commit", "machine"]
-    _write_csv(
-        out / "engines.csv",
-        head + [f.name for f in fields(Row)],
-        ([commit, machine, *(f"{x:.6g}" if isinstance(x, float) else x for x in astuple(r))] for r in rows),
-    )
+    write_rows(out / "engines.csv", [r for r in rows if "pepin" not in r.engine], commit, machine)
     _write_csv(
         out / "engines_targets.csv",
-        [*head, "measurement", "value", "target", "verdict"],
+        ["commit", "machine", "measurement", "value", "target", "verdict"],
         ([commit, machine, t.name, f"{t.value:.4g}", t.asked, t.verdict] for t in targets),
     )
     draw(rows, out / "engines.png")
+
+
+def write_rows(path: Path, rows: list[Row], commit: str, machine: str) -> None:
+    lines = ([commit, machine, *(f"{x:.6g}" if isinstance(x, float) else x for x in astuple(r))] for r in rows)
+    _write_csv(path, ["commit", "machine", *(f.name for f in fields(Row))], lines)
+
+
+def read_rows(path: Path) -> tuple[list[Row], str, str]:
+    """(rows, commit, machine) of a file that ``write_rows`` made."""
+    with path.open(newline="", encoding="utf-8") as file:
+        lines = list(csv.DictReader(file))
+    kinds = {"str": str, "int": int, "float": float}
+    rows = [Row(**{f.name: kinds[str(f.type)](line[f.name]) for f in fields(Row)}) for line in lines]
+    return rows, lines[0]["commit"], lines[0]["machine"]
 
 
 def _write_csv(path: Path, head: list[str], lines: Iterable[list[object]]) -> None:

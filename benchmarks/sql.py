@@ -1,8 +1,10 @@
 """`make bench-sql`: probabilistic SQL against the rewritten SQL itself, in one run.
 
-Random graphs (paths of two edges) and TPC-H-shaped data. Every figure is a ratio to the rewritten SQL of the same run:
-the statement that DuckDB executes, sorted by answer, delivered as Arrow; all on one thread, in processor time. Prints a
-line per measurement with its target and writes benchmarks/results/sql.csv.
+Random graphs (paths of two edges) and TPC-H-shaped data. Every figure is a ratio to the rewritten SQL of the same run,
+delivered as Arrow and sorted by answer, so that each answer's clauses stand together as in the formulas; all on one
+thread, in processor time. DuckDB never sorts for us (the rows are grouped by a kernel of ours), so the ratios to the
+rewritten SQL without ORDER BY are given too. Prints a line per measurement with its target and writes
+benchmarks/results/sql.csv.
 """
 
 from __future__ import annotations
@@ -69,15 +71,16 @@ def measure(db: sharpdnf.ProbDB, query: str) -> dict[str, float]:
     found = db._run(plan)
     shown = ", ".join(f"_c{i}" for i in range(plan.shape.shown))
     statement = f"SELECT * FROM ({plan.query.sql('duckdb')}) AS _r ORDER BY {shown}"
-    formulas = build(found.rows, found.answer_of_clause, db._known())
+    formulas = build(found.rows, found.indptr, db.known_rows())
 
     def to_formulas() -> None:
         rows = db._run(plan)
-        build(rows.rows, rows.answer_of_clause, db._known())
+        build(rows.rows, rows.indptr, db.known_rows())
 
     return {
         "rewrite": best(lambda: make_plan(query, db.backend, db._uncertain())),
         "sql": best(lambda: db.backend.arrow(statement)),  # type: ignore[attr-defined]
+        "unsorted": best(lambda: db.backend.arrow(plan.query.sql("duckdb"))),  # type: ignore[attr-defined]
         "formulas": best(to_formulas),
         "count": best(lambda: sharpdnf.count_many(formulas.batch, epsilon=0.1, delta=0.05, rng=0, threads=1)),
         "clauses": float(formulas.batch.dnf.num_clauses),
@@ -90,12 +93,16 @@ def rows_of(name: str, seconds: dict[str, float], *, targets: bool) -> list[Row]
     size = f"{name} ({seconds['answers']:.0f} answers, {seconds['clauses']:.0f} clauses)"
     lineage = seconds["formulas"] / seconds["sql"]
     whole = (seconds["formulas"] + seconds["count"]) / seconds["sql"]
-    wanted = ("< 20", "< 1.5", "<= 4") if targets else ("", "", "")
-    return [
-        (f"rewriting in ms, {name}", seconds["rewrite"] * 1e3, wanted[0], seconds["rewrite"] < 0.020),
-        (f"lineage to formulas / rewritten SQL, {size}", lineage, wanted[1], lineage < 1.5),
-        (f"lineage and counting / rewritten SQL, {size}", whole, wanted[2], whole <= 4.0),
+    wanted = ("< 1.5", "<= 4") if targets else ("", "")
+    rows = [
+        (f"rewriting in ms, {name}", seconds["rewrite"] * 1e3, "< 20", seconds["rewrite"] < 0.020),
+        (f"lineage to formulas / rewritten SQL, {size}", lineage, wanted[0], lineage < 1.5),
+        (f"lineage and counting / rewritten SQL, {size}", whole, wanted[1], whole <= 4.0),
     ]
+    share = seconds["sql"] / seconds["unsorted"]
+    rows.append((f"lineage to formulas / rewritten SQL without ORDER BY, {name}", lineage * share, "", True))
+    rows.append((f"lineage and counting / rewritten SQL without ORDER BY, {name}", whole * share, "", True))
+    return rows
 
 
 def tpch(directory: Path) -> sharpdnf.ProbDB:
@@ -124,7 +131,7 @@ def memory_of_five_million() -> float:
         "db = sql.graph(60_000, 550_000)\n"
         "plan = sql.make_plan(sql.TWO_STEPS, db.backend, db._uncertain())\n"
         "rows = db._run(plan)\n"
-        "batch = sql.build(rows.rows, rows.answer_of_clause, db._known()).batch\n"
+        "batch = sql.build(rows.rows, rows.indptr, db.known_rows()).batch\n"
         "print(batch.dnf.num_clauses, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"
     )
     shown = subprocess.run([sys.executable, "-c", code, str(Path(__file__).parent)], check=True, capture_output=True,
