@@ -1,10 +1,10 @@
 """`make bench-sql`: probabilistic SQL against the rewritten SQL itself, in one run.
 
-Random graphs (paths of two edges) and TPC-H-shaped data. Every figure is a ratio to the rewritten SQL of the same run,
-delivered as Arrow and sorted by answer, so that each answer's clauses stand together as in the formulas; all on one
-thread, in processor time. DuckDB never sorts for us (the rows are grouped by a kernel of ours), so the ratios to the
-rewritten SQL without ORDER BY are given too. Prints a line per measurement with its target and writes
-benchmarks/results/sql.csv.
+Random graphs (paths of two edges) and TPC-H-shaped data. Every figure is the median ratio to the rewritten SQL over
+rounds in which all stages take turns, on one thread, in processor time. The rewritten SQL is what we run, delivered as
+Arrow: DuckDB does not sort, a kernel of ours brings each answer's rows together. Beside it stand the ratios to the same
+SQL with ORDER BY, which is what bringing them together would cost there. Prints a line per measurement with its target
+and writes benchmarks/results/sql.csv.
 """
 
 from __future__ import annotations
@@ -23,14 +23,16 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 
 import sharpdnf
+from sharpdnf.dnf import FloatArray
 from sharpdnf.sql.lineage import build
 from sharpdnf.sql.plan import make_plan
 
 RESULTS = Path(__file__).parent / "results"
 TWO_STEPS = "SELECT DISTINCT e.src FROM edge e JOIN edge f ON e.dst = f.src"
-REPEATS = 5
+ROUNDS = 15
 Row = tuple[str, float, str, bool]
 TPCH = {
     "nations that returned goods": "SELECT DISTINCT c_nationkey FROM customer JOIN orders ON c_custkey = o_custkey "
@@ -42,14 +44,15 @@ TPCH = {
 }
 
 
-def best(action: Callable[[], Any]) -> float:
-    """Processor seconds of the fastest of a few runs on one thread: the machine may be shared."""
-    times = []
-    for _ in range(REPEATS):
-        start = time.process_time()
-        action()
-        times.append(time.process_time() - start)
-    return min(times)
+def in_turns(actions: dict[str, Callable[[], Any]]) -> dict[str, FloatArray]:
+    """Processor seconds of every action in each of a few rounds: the machine may be shared."""
+    seconds: dict[str, list[float]] = {name: [] for name in actions}
+    for _ in range(ROUNDS):
+        for name, action in actions.items():
+            start = time.process_time()
+            action()
+            seconds[name].append(time.process_time() - start)
+    return {name: np.array(times) for name, times in seconds.items()}
 
 
 def graph(nodes: int, edges: int) -> sharpdnf.ProbDB:
@@ -65,44 +68,38 @@ def graph(nodes: int, edges: int) -> sharpdnf.ProbDB:
     return db
 
 
-def measure(db: sharpdnf.ProbDB, query: str) -> dict[str, float]:
-    """Seconds of every stage, and the sizes."""
+def measure(db: sharpdnf.ProbDB, name: str, query: str, *, targets: bool) -> list[Row]:
+    """One query as lines with their targets."""
     plan = make_plan(query, db.backend, db._uncertain())
     found = db._run(plan)
-    shown = ", ".join(f"_c{i}" for i in range(plan.shape.shown))
-    statement = f"SELECT * FROM ({plan.query.sql('duckdb')}) AS _r ORDER BY {shown}"
-    formulas = build(found.rows, found.indptr, db.known_rows())
+    statement = plan.query.sql("duckdb")
+    ordered = f"SELECT * FROM ({statement}) AS _r ORDER BY {', '.join(f'_c{i}' for i in range(plan.shape.shown))}"
+    batch = build(found.rows, found.indptr, db.known_rows()).batch
 
     def to_formulas() -> None:
         rows = db._run(plan)
         build(rows.rows, rows.indptr, db.known_rows())
 
-    return {
-        "rewrite": best(lambda: make_plan(query, db.backend, db._uncertain())),
-        "sql": best(lambda: db.backend.arrow(statement)),  # type: ignore[attr-defined]
-        "unsorted": best(lambda: db.backend.arrow(plan.query.sql("duckdb"))),  # type: ignore[attr-defined]
-        "formulas": best(to_formulas),
-        "count": best(lambda: sharpdnf.count_many(formulas.batch, epsilon=0.1, delta=0.05, rng=0, threads=1)),
-        "clauses": float(formulas.batch.dnf.num_clauses),
-        "answers": float(len(formulas.batch)),
-    }
-
-
-def rows_of(name: str, seconds: dict[str, float], *, targets: bool) -> list[Row]:
-    """One measurement as lines with their targets."""
-    size = f"{name} ({seconds['answers']:.0f} answers, {seconds['clauses']:.0f} clauses)"
-    lineage = seconds["formulas"] / seconds["sql"]
-    whole = (seconds["formulas"] + seconds["count"]) / seconds["sql"]
-    wanted = ("< 1.5", "<= 4") if targets else ("", "")
-    rows = [
-        (f"rewriting in ms, {name}", seconds["rewrite"] * 1e3, "< 20", seconds["rewrite"] < 0.020),
-        (f"lineage to formulas / rewritten SQL, {size}", lineage, wanted[0], lineage < 1.5),
-        (f"lineage and counting / rewritten SQL, {size}", whole, wanted[1], whole <= 4.0),
-    ]
-    share = seconds["sql"] / seconds["unsorted"]
-    rows.append((f"lineage to formulas / rewritten SQL without ORDER BY, {name}", lineage * share, "", True))
-    rows.append((f"lineage and counting / rewritten SQL without ORDER BY, {name}", whole * share, "", True))
-    return rows
+    seconds = in_turns(
+        {
+            "rewrite": lambda: make_plan(query, db.backend, db._uncertain()),
+            "ordered": lambda: db.backend.arrow(ordered),  # type: ignore[attr-defined]
+            "sql": lambda: db.backend.arrow(statement),  # type: ignore[attr-defined]
+            "formulas": to_formulas,
+            "count": lambda: sharpdnf.count_many(batch, epsilon=0.1, delta=0.05, rng=0, threads=1),
+        }
+    )
+    rewriting = 1e3 * float(np.median(seconds["rewrite"]))
+    lines = [(f"rewriting in ms, {name}", rewriting, "< 20", rewriting < 20)]
+    for against, note, wanted in (("sql", "", targets), ("ordered", " with ORDER BY", False)):
+        lineage = float(np.median(seconds["formulas"] / seconds[against]))
+        whole = float(np.median((seconds["formulas"] + seconds["count"]) / seconds[against]))
+        size = f"{name} ({len(batch)} answers, {batch.dnf.num_clauses} clauses)"
+        lines += [
+            (f"lineage to formulas / rewritten SQL{note}, {size}", lineage, "< 1.5" if wanted else "", lineage < 1.5),
+            (f"lineage and counting / rewritten SQL{note}, {size}", whole, "<= 4" if wanted else "", whole <= 4.0),
+        ]
+    return lines
 
 
 def tpch(directory: Path) -> sharpdnf.ProbDB:
@@ -142,11 +139,11 @@ def memory_of_five_million() -> float:
 
 
 def main() -> None:
-    lines = rows_of("random graph", measure(graph(20_000, 100_000), TWO_STEPS), targets=True)
+    lines = measure(graph(20_000, 100_000), "random graph", TWO_STEPS, targets=True)
     with tempfile.TemporaryDirectory() as directory:
         db = tpch(Path(directory))
         for name, query in TPCH.items():
-            lines += rows_of(f"TPC-H, {name}", measure(db, query), targets=False)
+            lines += measure(db, f"TPC-H, {name}", query, targets=False)
     peak = memory_of_five_million() / 2**30
     lines.append(("peak memory in GiB, 5 million clauses to formulas", peak, "<= 2", peak <= 2.0))
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)

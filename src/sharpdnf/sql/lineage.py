@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,14 +18,19 @@ FloatArray = npt.NDArray[np.float64]
 RowArray = npt.NDArray[np.signedinteger[Any]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Rows:
     """All uncertain rows of a ProbDB: ``prob[r]`` of row r, ``block[r]`` its block or -1 if it is independent."""
 
     prob: FloatArray
     block: IntArray
 
-    @property
+    @cached_property
+    def number(self) -> IntArray:
+        """0, 1, 2, ...: the row behind a variable where every row is one."""
+        return np.arange(len(self.prob))
+
+    @cached_property
     def blocked(self) -> bool:
         return bool((self.block >= 0).any())
 
@@ -54,9 +60,11 @@ def build(rows: RowArray, indptr: IntArray, known: Rows) -> Formulas:
 
 
 def _independent(rows: RowArray, known: Rows) -> tuple[DNF, IntArray]:
-    """Row r is a variable of its own, shared by all formulas."""
+    """Row r is a variable of its own, shared by all formulas; rows in no clause are variables only if they are few."""
     flat = np.ascontiguousarray(rows, dtype=np.int32).ravel()
-    indptr, literals, row_of_var = _native.lineage_clauses(flat, *rows.shape, len(known.prob))
+    indptr, literals, all_rows, row_of_var = _native.lineage_clauses(flat, *rows.shape, len(known.prob))
+    if all_rows:
+        return DNF.trusted(indptr, literals, known.prob), known.number
     return DNF.trusted(indptr, literals, known.prob[row_of_var]), row_of_var
 
 

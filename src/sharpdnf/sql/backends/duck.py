@@ -66,11 +66,21 @@ class DuckDB:
         return found
 
     def arrow(self, sql: str) -> pa.Table:
+        return self._deliver(self._relation(sql))
+
+    def _relation(self, sql: str) -> duckdb.DuckDBPyRelation:
+        """A query that is bound, so that its types are known, and not yet run."""
         try:
             relation = self.connection.sql(sql)
-            if relation is None:
-                raise SQLError("DuckDB: the statement has no result")
-            convert = getattr(relation, "to_arrow_table", None) or relation.fetch_arrow_table
+        except duckdb.Error as error:
+            raise SQLError(f"DuckDB: {error}") from None
+        if relation is None:
+            raise SQLError("DuckDB: the statement has no result")
+        return relation
+
+    def _deliver(self, relation: duckdb.DuckDBPyRelation) -> pa.Table:
+        convert = getattr(relation, "to_arrow_table", None) or relation.fetch_arrow_table
+        try:
             return convert(BATCH)
         except duckdb.Error as error:
             raise SQLError(f"DuckDB: {error}") from None
@@ -166,28 +176,22 @@ class DuckDB:
 
     def lineage(self, query: exp.Query, shape: Shape) -> LineageRows:
         shown, measures, lineage, identity = shape.names()
-        sql = query.sql("duckdb")
-        types = [str(t).split("(")[0] for t in self._types(sql)[: shape.shown]]
-        if all(kind in SORTABLE for kind in types):
-            table, keys = self.arrow(sql), shown
-        else:
-            table, keys = self.arrow(grouped(query, shape, "duckdb").sql("duckdb")), ["_g"]
+        relation = self._relation(query.sql("duckdb"))
+        types = [str(t).split("(")[0] for t in relation.types[: shape.shown]]
+        keys = shown
+        if not all(kind in SORTABLE for kind in types):
+            relation, keys = self._relation(grouped(query, shape, "duckdb").sql("duckdb")), ["_g"]
+        table = self._deliver(relation)
         columns = [whole_numbers(table.column(name)) for name in keys]
         numbered = [filled(table.column(name)) for name in [*lineage, *identity]]
-        order, starts, flat = _native.sort_lineage(
-            [values for values, _ in columns], [null for _, null in columns], numbered, len(table)
+        values, nulls = [v for v, _ in columns], [null for _, null in columns]
+        flat, starts, first, order = _native.sort_lineage(
+            values, nulls, numbered, len(table), len(lineage), bool(measures)
         )
-        answers = table.select(shown).take(order[starts[:-1]]) if shown else table.select([])
+        answers = table.select(shown).take(first) if shown else table.select([])
         rows = flat.reshape(len(table), len(numbered))
-        measured = floats(table, measures)[order]
+        measured = floats(table, measures)[order] if measures else np.empty((len(table), 0))
         return LineageRows(answers, starts, rows[:, : len(lineage)], rows[:, len(lineage) :], measured)
-
-    def _types(self, sql: str) -> list[Any]:
-        try:
-            self.connection.execute(f"SELECT * FROM ({sql}) AS _d LIMIT 0")
-        except duckdb.Error as error:
-            raise SQLError(f"DuckDB: {error}") from None
-        return [entry[1] for entry in self.connection.description]
 
 
 def whole_numbers(column: pa.ChunkedArray) -> tuple[RowArray, npt.NDArray[np.uint8]]:
