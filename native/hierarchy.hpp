@@ -43,25 +43,31 @@ class Hierarchy {
         int32_t var = 0;
     };
 
-    // Copies the clauses over local variables, numbered as they appear.
+    // Copies the clauses over local variables, numbered as they appear. Whether a literal's variable is new cannot be
+    // foretold, so there is no branch on it: the next number and its probability are written either way.
     void localise(const Formula &f) {
         if (++epoch_ == 0) std::fill(seen_.begin(), seen_.end(), Seen{}), epoch_ = 1;
-        prob_.clear();
-        lits_.resize(f.size());
-        clauses_.resize(f.num_clauses);
-        for (int64_t i = 0; i < f.size(); ++i) {
+        const int64_t size = f.size();
+        if (static_cast<int64_t>(lits_.size()) < size) {
+            lits_.resize(size), prob_.resize(size);
+            parent_.resize(size), part_of_.resize(size), count_.resize(2 * size, 0);
+        }
+        if (static_cast<int64_t>(clauses_.size()) < f.num_clauses)
+            clauses_.resize(f.num_clauses), sorted_.resize(f.num_clauses), label_.resize(f.num_clauses);
+        int32_t n = 0;
+        for (int64_t i = 0; i < size; ++i) {
             const int32_t lit = f.literals[i], v = lit >> 1;
-            if (seen_[v].epoch != epoch_) {
-                seen_[v] = {epoch_, static_cast<int32_t>(prob_.size())};
-                prob_.push_back(f.prob[v]);
-            }
-            lits_[i] = 2 * seen_[v].var + (lit & 1);
+            Seen &seen = seen_[v];
+            const bool is_new = seen.epoch != epoch_;
+            const int32_t var = is_new ? n : seen.var;
+            seen = {epoch_, var};
+            prob_[n] = f.prob[v];
+            parent_[n] = n, part_of_[n] = -1;
+            n += is_new;
+            lits_[i] = 2 * var + (lit & 1);
         }
         for (int64_t c = 0; c < f.num_clauses; ++c)
             clauses_[c] = {static_cast<int32_t>(f.indptr[c]), static_cast<int32_t>(f.indptr[c + 1])};
-        const std::size_t n = prob_.size();
-        if (parent_.size() < n) parent_.resize(n), part_of_.resize(n), count_.resize(2 * n, 0);
-        if (sorted_.size() < clauses_.size()) sorted_.resize(clauses_.size());
     }
     double literal_prob(int32_t lit) const { return lit & 1 ? 1.0 - prob_[lit >> 1] : prob_[lit >> 1]; }
     double clause_prob(const Span &clause) const {
@@ -77,7 +83,7 @@ class Hierarchy {
     // P of the clauses first .. last: split into parts that share no variable, P = 1 - (1 - P1) (1 - P2) ...
     double parts(int32_t first, int32_t last, int depth) {
         if (last - first == 1) return clause_prob(clauses_[first]);
-        for (int32_t c = first; c < last; ++c)
+        for (int32_t c = first; depth > 0 && c < last; ++c)  // at first `localise` has done it
             for (int32_t i = clauses_[c].begin; i < clauses_[c].end; ++i) {
                 const int32_t v = lits_[i] >> 1;
                 parent_[v] = v, part_of_[v] = -1;
@@ -93,7 +99,8 @@ class Hierarchy {
         for (int32_t c = first; c < last; ++c) {
             const int32_t root = find(lits_[clauses_[c].begin] >> 1);
             if (part_of_[root] < 0) part_of_[root] = static_cast<int32_t>(ends_.size() - base), ends_.push_back(0);
-            ++ends_[base + part_of_[root]];
+            label_[c] = part_of_[root];
+            ++ends_[base + label_[c]];
         }
         if (ends_.size() == base + 1) {
             ends_.resize(base);
@@ -115,8 +122,7 @@ class Hierarchy {
     void gather(int32_t first, int32_t last, std::size_t base) {
         int32_t total = first;
         for (std::size_t part = base; part < ends_.size(); ++part) total += ends_[part], ends_[part] = total - ends_[part];
-        for (int32_t c = first; c < last; ++c)
-            sorted_[ends_[base + part_of_[find(lits_[clauses_[c].begin] >> 1)]]++] = clauses_[c];
+        for (int32_t c = first; c < last; ++c) sorted_[ends_[base + label_[c]]++] = clauses_[c];
         std::copy(sorted_.begin() + first, sorted_.begin() + last, clauses_.begin() + first);
     }
 
@@ -220,6 +226,7 @@ class Hierarchy {
     std::vector<int32_t> lits_, parent_, part_of_, ends_, common_, vars_;
     std::vector<int32_t> count_;  // of every local literal; 0 between the steps
     std::vector<Span> clauses_, sorted_;
+    std::vector<int32_t> label_;  // of every clause: its part
     TruthTable table_;
     bool stuck_ = false;
 };
