@@ -109,6 +109,11 @@ class Rewriter(Expressions, SetOperations):
             if relation.stored:
                 refuse(f"the materialised view {name!r}", "it holds copies of uncertain rows")
             body, _ = self.tables.view(relation)
+            own = any(kind.this == exp.DataType.Type.USERDEFINED for kind in body.find_all(exp.DataType))
+            if own and self.dialect == "duckdb":
+                here = self.catalog.resolve((self.fold(quoted(name)),), None)
+                if here is None or here.path != relation.path:
+                    refuse(f"the view {name!r} with a type of its schema", "here the type's name may mean another one")
             found = self.hoist(self.query(body, Environment(home=relation.path[:-1]), None))
             if relation.labels is not None:
                 if len(relation.labels) != len(found.columns):

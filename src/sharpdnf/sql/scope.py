@@ -140,7 +140,7 @@ class Scope:
         return [v for v in found if not v.hidden and v.key not in dropped]
 
     def _source(self, path: tuple[str, ...]) -> Source | None:
-        found = [s for s in self.sources if s.path[-len(path) :] == path]
+        found = [s for s in self.sources if path in (s.path[-len(path) :], s.path[::2])]  # catalog.table in DuckDB
         if len(found) > 1:
             raise UnsupportedSQL(f"the name {'.'.join(path)!r} is ambiguous: give the FROM items different aliases")
         return found[0] if found else None

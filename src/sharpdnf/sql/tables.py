@@ -124,14 +124,21 @@ class Tables:
     def _inner(self, node: exp.Expression, env: Environment) -> Environment:
         """The environment under a node's WITH clause; a CTE that nobody reads has no effect on the answers."""
         with_ = node.args.get("with_")
-        for cte in with_.expressions if with_ else ():
-            key = self.fold(cte.args["alias"].this)
-            within = env.define(key, None, touches=False) if self.self_visible(with_) else env
-            env = env.define(key, None, touches=self.touches(cte.this, within))
-        return env
+        if with_ is None:
+            return env
+        named = [(self.fold(cte.args["alias"].this), cte.this) for cte in with_.expressions]
+        if self.self_visible(with_):
+            for key, _ in named:
+                env = env.define(key, None, touches=False)
+        while True:
+            before = env.touching
+            for key, body in named:
+                env = env.define(key, None, touches=self.touches(body, env))
+            if env.touching == before or not self.self_visible(with_):  # else an earlier one may read a later one
+                return env
 
     def self_visible(self, with_: exp.With) -> bool:
-        """Whether a CTE sees its own name: always in SQLite, only with RECURSIVE elsewhere."""
+        """Whether a CTE sees its own name and later ones: always in SQLite, only with RECURSIVE elsewhere."""
         return bool(with_.args.get("recursive")) or self.catalog.dialect == "sqlite"
 
     def check_forward(self, with_: exp.With, env: Environment) -> None:
@@ -152,24 +159,33 @@ class Tables:
                     )
 
     def opaque(self, node: exp.Expression, env: Environment) -> exp.Expression:
-        """A copy of certain SQL in which names of CTEs read their rewritten form; everything else stays as it is."""
+        """A copy of certain SQL in which names of CTEs read their rewritten form and relations have their full names.
+
+        In a view's body a name means what it means in the view's schema, which is not that of the query.
+        """
         copy = node.copy()
         self._redirect(copy, env)
         return copy
 
     def _redirect(self, node: exp.Expression, env: Environment) -> None:
         with_ = node.args.get("with_")
+        before = env
         for cte in with_.expressions if with_ else ():
-            key = self.fold(cte.args["alias"].this)
-            within = Environment({k: v for k, v in env.ctes.items() if k != key}, env.touching, env.home)
-            self._redirect(cte.this, within if self.self_visible(with_) else env)
-            env = within
+            env = env.define(self.fold(cte.args["alias"].this), None, touches=False)
+        for cte in with_.expressions if with_ else ():
+            self._redirect(cte.this, env if self.self_visible(with_) else before)
+            before = before.define(self.fold(cte.args["alias"].this), None, touches=False)
         for child in list(children(node)):
             self._redirect(child, env)
         if not isinstance(node, exp.Table):
             return
-        key_or_none = self.cte_key(node, env)
-        rewritten = env.ctes[key_or_none] if key_or_none is not None else None
+        key = self.cte_key(node, env)
+        if key is None:
+            if isinstance(node.this, exp.Identifier):
+                for name, part in self.relation(node, env).table().args.items():
+                    node.set(name, part)
+            return
+        rewritten = env.ctes[key]
         if rewritten is None:
             return
         columns = [

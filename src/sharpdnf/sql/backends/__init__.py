@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -82,6 +83,20 @@ class Shape:
 
 def quoted(name: str) -> exp.Identifier:
     return exp.to_identifier(name, quoted=True)
+
+
+def lower(name: str) -> str:
+    """A name as the databases fold it: they leave letters beyond ASCII as they are."""
+    return "".join(c.lower() if c.isascii() else c for c in name)
+
+
+def file_key(path: str) -> str:
+    """The same for all names of one file."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return path
+    return f"{found.st_dev}:{found.st_ino}"
 
 
 def column(name: str, table: str | None = None) -> exp.Column:

@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING, Any
 
 import duckdb
 import numpy as np
 import numpy.typing as npt
+import sqlglot
 from sqlglot import exp
+from sqlglot.errors import SqlglotError
 
 from sharpdnf import _native
 from sharpdnf.errors import SQLError
 from sharpdnf.sql.allowed import refuse
-from sharpdnf.sql.backends import FloatArray, LineageRows, RowArray, Shape, grouped, numbering, quoted
+from sharpdnf.sql.backends import (
+    FloatArray,
+    LineageRows,
+    RowArray,
+    Shape,
+    file_key,
+    grouped,
+    lower,
+    numbering,
+    quoted,
+)
 from sharpdnf.sql.backends.duck_functions import FunctionList
 from sharpdnf.sql.catalog import Functions, Relation
 from sharpdnf.sql.tables import parse_view
@@ -40,6 +53,10 @@ SORTABLE = frozenset(
 BATCH = 10_000_000
 """Rows of an Arrow batch: a column in one piece becomes a numpy array without a copy."""
 READERS = {".parquet": "read_parquet", ".csv": "read_csv", ".tsv": "read_csv", ".json": "read_json", ".gz": "read_csv"}
+OWN = "system.main."
+"""With it in front no macro of the same name is called."""
+TEMPORARY = ("temp", "main")
+Listed = dict[tuple[str, str], tuple[Any, ...]]
 
 
 class DuckDB:
@@ -48,11 +65,11 @@ class DuckDB:
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self.connection = connection
         self._functions = FunctionList(connection)
-        self._listed: dict[str, list[tuple[Any, ...]]] = {}
+        self._listed: dict[str, Listed] = {}
         self._frames: dict[str, object] = {}
 
     def fold(self, identifier: exp.Identifier) -> str:
-        return str(identifier.this).lower()
+        return lower(str(identifier.this))
 
     def execute(self, sql: str) -> None:
         try:
@@ -99,40 +116,70 @@ class DuckDB:
     def prepare(self, names: frozenset[str]) -> None:
         self._listed = self._list(names) if names else {}
 
-    def _list(self, names: frozenset[str]) -> dict[str, list[tuple[Any, ...]]]:
-        """By lower-case name: (catalog, schema, table, SQL of a view, whether it is in sight) of all relations."""
-        wanted = ", ".join(exp.Literal.string(name).sql("duckdb") for name in sorted(names))
-        own = "system.main."  # with it no macro of the same name is called
-        near = f"(database_name = {own}current_database() AND schema_name = {own}current_schema()) OR temporary"
+    def _list(self, names: frozenset[str]) -> dict[str, Listed]:
+        """Name -> (catalog, schema) -> (catalog, schema, table, SQL of a view, file); the keys are folded."""
+        wanted = ", ".join(exp.Literal.string(name.lower()).sql("duckdb") for name in sorted(names))
         rows = self.rows(
-            f"SELECT database_name, schema_name, table_name, NULL, {near} FROM {own}duckdb_tables() WHERE "
-            f"{own}lower(table_name) IN ({wanted}) UNION ALL SELECT database_name, schema_name, view_name, sql, {near} "
-            f"FROM {own}duckdb_views() WHERE {own}lower(view_name) IN ({wanted}) AND NOT internal"
+            f"SELECT r.*, d.path FROM (SELECT database_name, schema_name, table_name, NULL FROM {OWN}duckdb_tables() "
+            f"WHERE {OWN}lower(table_name) IN ({wanted}) UNION ALL SELECT database_name, schema_name, view_name, sql "
+            f"FROM {OWN}duckdb_views() WHERE {OWN}lower(view_name) IN ({wanted}) AND NOT internal) AS r "
+            f"JOIN {OWN}duckdb_databases() AS d ON d.database_name = r.database_name"
         )
-        return {name: [row for row in rows if row[2].lower() == name] for name in names}
+        found: dict[str, Listed] = {name: {} for name in names}
+        for row in rows:
+            found.get(lower(row[2]), {})[lower(row[0]), lower(row[1])] = row
+        return found
+
+    def _search_path(self) -> list[tuple[str, str]]:
+        """(catalog, schema) of every entry that USE or SET search_path has set, or of the default, folded."""
+        setting, catalog, schema = self.rows(
+            f"SELECT {OWN}current_setting('search_path'), {OWN}current_database(), {OWN}current_schema()"
+        )[0]
+        names = [a.replace('""', '"') or b for a, b in re.findall(r'"((?:[^"]|"")*)"|([^.,"]+)', lower(setting))]
+        return list(zip(names[::2], names[1::2], strict=True)) or [(lower(catalog), lower(schema))]
+
+    def _places(self, parts: tuple[str, ...], home: tuple[str, ...] | None) -> list[list[tuple[str, str]]]:
+        """Where DuckDB looks for a name, in order: one list, or two for x.name, where x is a catalog or a schema.
+
+        Temporary relations come first, even in a view; then the schema of the view, whatever USE says; then the search
+        path. (Found by experiment; tests/test_sql_names.py compares this with what DuckDB reads.)
+        """
+        if len(parts) == 3:
+            return [[(parts[0], parts[1])]]
+        path = self._search_path()
+        own = [(home[0], home[1])] if home is not None and home[0] != "temp" else []
+        near = [TEMPORARY, *own, *path]
+        whole = [*near, (path[0][0], "main")]
+        if len(parts) == 1:
+            return [whole]
+        first = parts[0]
+        by_catalog = [place for place in near if place[0] == first] or [(first, "main")]
+        by_schema = [place for place in [TEMPORARY, *((c, first) for c, _ in own), *whole] if place[1] == first]
+        return [by_catalog, by_schema or [(path[0][0], first)]]
 
     def resolve(self, parts: tuple[str, ...], home: tuple[str, ...] | None) -> Relation | None:
-        name = parts[-1]
-        found = self._listed[name] if name in self._listed else self._list(frozenset([name]))[name]
-        for position, part in enumerate(reversed(parts[:-1])):  # schema, then catalog; one part may be either
-            keep = [row for row in found if str(row[1 - position]).lower() == part]
-            if not keep and position == 0 and len(parts) == 2:
-                keep = [row for row in found if str(row[0]).lower() == part and row[1] == "main"]
-            found = keep
-        if len(found) > 1 and len(parts) == 1 and home is None:
-            found = [row for row in found if row[4]] or found
+        name, dotted = parts[-1], ".".join(parts)
+        listed = self._listed[name] if name in self._listed else self._list(frozenset([name]))[name]
+        if not listed:
+            return None
+        home = tuple(lower(part) for part in home) if home is not None else None
+        firsts = [next((listed[p] for p in places if p in listed), None) for places in self._places(parts, home)]
+        found = [row for row in firsts if row is not None]
         if len(found) > 1:
-            refuse(f"the name {'.'.join(parts)!r}", f"it could mean {len(found)} relations: say catalog and schema")
+            refuse(f"the name {dotted!r}", f"{parts[0]!r} is both a catalog and a schema: say catalog and schema")
         if not found:
             return None
-        catalog, schema, table, sql, _ = found[0]
+        catalog, schema, table, sql, file = found[0]
+        if sql and catalog == "temp" and home is not None and home[0] != "temp" and names_relations(sql):
+            refuse(f"the temporary view {dotted!r} in another view", "its names would mean those of that view's schema")
         path = (catalog, schema, table)
         relation = Relation(path, path, ())
         columns = self.describe(exp.select(exp.Star()).from_(relation.table()).sql("duckdb"))
         if columns is None:
             raise SQLError(f"DuckDB cannot read {'.'.join(path)!r}")
         definition, labels = parse_view(sql, "duckdb") if sql else (None, None)
-        return Relation(path, path, columns, definition, labels)
+        key = (file_key(file) if file else catalog, schema, table)  # one file may be attached under two names
+        return Relation(key, path, columns, definition, labels)
 
     def collates(self) -> bool:
         return False
@@ -192,6 +239,15 @@ class DuckDB:
         rows = flat.reshape(len(table), len(numbered))
         measured = floats(table, measures)[order] if measures else np.empty((len(table), 0))
         return LineageRows(answers, starts, rows[:, : len(lineage)], rows[:, len(lineage) :], measured)
+
+
+def names_relations(view: str) -> bool:
+    """Whether a view names relations without catalog and schema."""
+    try:
+        tables = sqlglot.parse_one(view, dialect="duckdb").expression.find_all(exp.Table)
+    except SqlglotError:
+        return True
+    return any(isinstance(table.this, exp.Identifier) and len(table.parts) < 3 for table in tables)
 
 
 def whole_numbers(column: pa.ChunkedArray) -> tuple[RowArray, npt.NDArray[np.uint8]]:

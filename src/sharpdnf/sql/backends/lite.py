@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from sharpdnf.errors import SQLError
 from sharpdnf.sql.allowed import refuse
-from sharpdnf.sql.backends import FloatArray, LineageRows, Shape, column, grouped, numbering, quoted
+from sharpdnf.sql.backends import FloatArray, LineageRows, Shape, column, grouped, lower, numbering, quoted
 from sharpdnf.sql.backends.columns import frame_rows, python_columns, starts_of
 from sharpdnf.sql.catalog import ROW_ID, Functions, Relation
 from sharpdnf.sql.tables import parse_view
@@ -34,7 +34,7 @@ class SQLite:
         self.connection = connection
 
     def fold(self, identifier: exp.Identifier) -> str:
-        return str(identifier.this).lower()
+        return lower(str(identifier.this))
 
     def execute(self, sql: str) -> None:
         self.rows(sql)
@@ -85,7 +85,7 @@ class SQLite:
         if not found:
             return None
         schema, name, kind, sql, file = found[0]
-        path, key = (schema, name), (file, name.lower())  # one file may be attached under two names
+        path, key = (schema, name), (file, lower(name))  # one file may be attached under two names
         listed = self.rows(f"PRAGMA {quoted(schema).sql('sqlite')}.table_xinfo({quoted(name).sql('sqlite')})")
         columns = tuple(row[1] for row in listed if row[6] != 1)  # generated columns too, as * shows them
         if kind == "table" and str(sql).upper().startswith("CREATE VIRTUAL"):

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from sharpdnf.errors import SQLError
 from sharpdnf.sql.allowed import refuse
-from sharpdnf.sql.backends import FloatArray, IntArray, LineageRows, Shape, grouped, numbering, quoted
+from sharpdnf.sql.backends import FloatArray, IntArray, LineageRows, Shape, grouped, lower, numbering, quoted
 from sharpdnf.sql.backends.columns import frame_rows, python_columns, starts_of
 from sharpdnf.sql.catalog import Functions, Relation
 
@@ -36,7 +36,7 @@ class PostgreSQL:
         self._builtin: Functions | None = None
 
     def fold(self, identifier: exp.Identifier) -> str:
-        return str(identifier.this) if identifier.args.get("quoted") else str(identifier.this).lower()
+        return str(identifier.this) if identifier.args.get("quoted") else lower(str(identifier.this))
 
     def execute(self, sql: str) -> None:
         self.rows(sql)

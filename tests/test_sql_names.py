@@ -1,0 +1,257 @@
+"""Which relation a name means: attached databases, schemas, search paths, temporary relations, and views over them.
+
+A name that is looked up in the wrong place reads an uncertain table as a certain one without a word, so everything here
+is compared with the original SQL in every possible world.
+"""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from sql_servers import Database
+from sql_worlds import Table, World, create, declared, differences, exact_answers, expected_answers, fill
+
+import sharpdnf
+from sharpdnf.errors import SQLError, UncertainTableError, UnsupportedSQL
+from sharpdnf.sql.backends.duck import DuckDB
+
+
+def check(database: Database, world: World, queries: list[str], before: str = "SELECT 1") -> None:
+    """Compares with the worlds after the statement ``before``, which may change what names mean."""
+    db = declared(database, world)
+    database.run(before)
+    got = [exact_answers(db, sql) for sql in queries]
+    want = expected_answers(database, world, queries)
+    for name, table in world.tables.items():
+        if table.prob is not None:
+            database.run(f"DELETE FROM {name}")
+            fill(database, name, table)
+    for sql, a, b in zip(queries, got, want, strict=True):
+        assert b, f"{before}; {sql} has no answer"
+        assert not differences(a, b), f"{before}; {sql}"
+
+
+def uncertain(*rows: int, p: float = 0.5) -> Table:
+    return Table(("a",), [(row,) for row in rows], [p] * len(rows))
+
+
+def certain(*rows: int) -> Table:
+    return Table(("a",), [(row,) for row in rows])
+
+
+DUCKDB_VIEWS = [
+    "CREATE VIEW o.v AS SELECT a FROM e",
+    "CREATE VIEW o.w AS SELECT e.a FROM e JOIN (SELECT max(a) AS m FROM s) d ON a <= m WHERE a IN (SELECT a FROM s)",
+    "CREATE VIEW o.n AS SELECT a, (SELECT count(*) FROM s) AS n FROM s",
+    "CREATE VIEW o.z.v AS SELECT a FROM e",
+    "CREATE VIEW o.z.m AS SELECT a FROM main.e",
+    "CREATE VIEW o.far AS SELECT a FROM memory.main.e UNION SELECT a FROM z.e",
+    "CREATE VIEW over AS SELECT v.a FROM o.main.v JOIN o.main.w ON v.a = w.a",
+    "CREATE TEMP VIEW mine AS SELECT a FROM e",
+    "CREATE VIEW o.both AS SELECT v.a FROM v, e, z.v AS q WHERE v.a = e.a",
+]
+DUCKDB_QUERIES = [
+    "SELECT a FROM o.main.v",
+    "SELECT a FROM o.main.w",
+    "SELECT a, n FROM o.main.n",
+    "SELECT a FROM o.z.v",
+    "SELECT a FROM o.z.m",
+    "SELECT a FROM o.main.far",
+    "SELECT a FROM memory.main.over",
+    "SELECT a FROM mine",
+    "SELECT a FROM o.main.both",
+    "SELECT a FROM e",
+    "SELECT a FROM main.e",
+    "SELECT a FROM o.e",
+    "SELECT o.e.a FROM o.e JOIN memory.main.e AS f ON o.e.a >= f.a",
+    "SELECT a FROM s WHERE a IN (SELECT a FROM o.main.v) AND a >= (SELECT min(a) FROM o.main.s)",
+    "SELECT x.a, y.a FROM memory.main.e AS x, o.main.e AS y, o.z.e AS z WHERE x.a <> z.a",
+]
+
+
+@pytest.mark.parametrize(
+    "before", ["SELECT 1", "USE o", "USE o.z", "USE memory.z", "SET search_path = 'o.z,memory.main'"]
+)
+def test_duckdb_catalogs(before: str) -> None:
+    """Tables of the same names in every schema, here uncertain and there certain."""
+    database = Database("duckdb")
+    for sql in ("ATTACH ':memory:' AS o", "CREATE SCHEMA o.z", "CREATE SCHEMA z"):
+        database.run(sql)
+    world = World(
+        {
+            "memory.main.e": uncertain(1, 2),
+            "memory.main.s": certain(1, 2, 3),
+            "memory.z.e": certain(1, 6),
+            "memory.z.s": uncertain(2, 6, p=0.3),
+            "o.main.e": uncertain(2, 3, p=0.25),
+            "o.main.s": certain(2, 3, 4),
+            "o.z.e": certain(2, 5),
+            "o.z.s": uncertain(5, 2, p=0.75),
+        },
+        DUCKDB_VIEWS,
+    )
+    create(database, world)
+    check(database, world, DUCKDB_QUERIES, before)
+
+
+def test_duckdb_temporary_relations_come_first() -> None:
+    database = Database("duckdb")
+    database.run("ATTACH ':memory:' AS o")
+    world = World(
+        {"o.main.e": uncertain(1, 2), "memory.main.e": certain(3), "o.main.s": certain(1)},
+        ["CREATE VIEW o.v AS SELECT a FROM e", "CREATE TEMP VIEW t AS SELECT a FROM e", "CREATE VIEW o.u AS FROM t"],
+    )
+    create(database, world)
+    queries = ["SELECT a FROM o.v", "SELECT a FROM t"]
+    check(database, world, queries)
+    db = declared(database, world)
+    with pytest.raises(UnsupportedSQL, match="temporary view"):  # it reads o.e, not e
+        db.sql("SELECT a FROM o.u")
+    database.run("CREATE TEMP TABLE e AS SELECT 7 AS a")
+    check(database, world, queries)
+    assert db.sql("SELECT a FROM o.v").prob.tolist() == [1.0]
+
+
+def test_duckdb_types_of_the_views_schema() -> None:
+    database = Database("duckdb")
+    for sql in (
+        "ATTACH ':memory:' AS o",
+        "CREATE TYPE mood AS ENUM ('a', 'b')",
+        "CREATE TYPE o.mood AS ENUM ('b', 'a')",
+    ):
+        database.run(sql)
+    world = World({"o.main.e": uncertain(1)}, ["CREATE VIEW o.v AS SELECT a FROM e WHERE 'b'::mood > 'a'::mood"])
+    create(database, world)
+    with pytest.raises(UnsupportedSQL, match="type"):
+        declared(database, world).sql("SELECT a FROM o.v")
+    database.run("USE o")
+    database.run("CREATE VIEW w AS SELECT a FROM e WHERE 'b'::mood < 'a'::mood")
+    check(database, world, ["SELECT a FROM w"])
+
+
+def test_duckdb_names_with_dots_and_quotes() -> None:
+    database = Database("duckdb")
+    for sql in ('ATTACH \':memory:\' AS "a.b""c,d"', 'CREATE SCHEMA "a.b""c,d"."x,y.z"'):
+        database.run(sql)
+    place = '"a.b""c,d"."x,y.z"'
+    world = World(
+        {f'{place}."e.1"': uncertain(1, 2), '"a.b""c,d".main."e.1"': certain(1), '"e.1"': certain(2)},
+        [f'CREATE VIEW {place}."v.1" AS SELECT a FROM "e.1"'],
+    )
+    create(database, world)
+    check(database, world, [f'SELECT a FROM {place}."v.1"', 'SELECT "E.1".a FROM "e.1"'])
+    check(database, world, ['SELECT a FROM "v.1"', 'SELECT a FROM "e.1"'], f"USE {place}")
+
+
+def test_letters_beyond_ascii_are_not_folded() -> None:
+    for kind in ("duckdb", "sqlite"):
+        database = Database(kind)
+        world = World({'"é"': uncertain(1), '"É"': certain(2)})
+        create(database, world)
+        check(database, world, ['SELECT a FROM "é"', 'SELECT a FROM "É"', 'WITH "É" AS (SELECT 3) SELECT a FROM "é"'])
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_duckdb_looks_where_we_say(seed: int) -> None:
+    """Every table says where it is; names, views and search paths are drawn at random."""
+    rng = random.Random(seed)
+    database = Database("duckdb")
+    places = ["memory.main", "o.main", "q.main"]
+    for catalog in ("o", "q"):
+        database.run(f"ATTACH ':memory:' AS {catalog}")
+    for place in ("memory.z", "o.z", "q.z", "memory.o", "o.q", "q.o", "o.memory"):
+        if rng.random() < 0.5:
+            database.run(f"CREATE SCHEMA {place}")
+            places.append(place)
+    tables = [f"{place}.{name}" for place in places for name in ("e", "f")]
+    rng.shuffle(tables)
+    half = len(tables) // 2
+    for table in tables[:half]:
+        database.run(f"CREATE TABLE {table} AS SELECT '{table}' AS w")
+    names = ["e", "f", "z.e", "main.e", "main.f", "o.e", "q.e", "memory.e", "temp.e", "o.z.e", "q.main.f"]
+    views = []
+    for i in range(12):
+        place, name = rng.choice(places), rng.choice(names)
+        database.run(f"USE {rng.choice(places)}")
+        try:
+            database.run(f"CREATE VIEW {place}.v{i} AS SELECT w FROM {name}")
+        except Exception:  # the name means nothing there
+            continue
+        views.append(f"{place}.v{i}")
+    for table in tables[half : half + 4]:  # these may take the place of those that the views meant
+        database.run(f"CREATE TABLE {table} AS SELECT '{table}' AS w")
+    if rng.random() < 0.5:
+        database.run("CREATE TEMP TABLE e AS SELECT 'temp.main.e' AS w")
+    backend = DuckDB(database.connection)
+    for _ in range(3):
+        chosen = rng.sample(places, 2)
+        database.run(rng.choice([f"USE {chosen[0]}", f"SET search_path = '{','.join(chosen)}'"]))
+        for name in names:
+            check_place(read(database, name), said(backend, name, None), name)
+        for view in views:
+            if read(database, view) is None:
+                continue
+            definition = backend.resolve(tuple(view.split(".")), None).definition  # type: ignore[union-attr]
+            inner = str(definition).split(" FROM ")[1]
+            home = tuple(view.split(".")[:-1])
+            check_place(read(database, view), said(backend, inner, home), f"{view}: {definition}")
+
+
+def check_place(read: str | None, said: str | None, what: str) -> None:
+    assert read is None or said in ("refused", read), what
+
+
+def read(database: Database, name: str) -> str | None:
+    try:
+        return str(database.ask(f"SELECT w FROM {name}")[0][0])
+    except Exception:
+        return None
+
+
+def said(backend: DuckDB, name: str, home: tuple[str, ...] | None) -> str | None:
+    try:
+        found = backend.resolve(tuple(name.split(".")), home)
+    except UnsupportedSQL:
+        return "refused"
+    return ".".join(found.path) if found is not None else None
+
+
+def test_duckdb_files_attached_read_only(tmp_path: Path) -> None:
+    path = tmp_path / "o.duckdb"
+    database = Database("duckdb")
+    database.run(f"ATTACH '{path}' AS o")
+    world = World({"o.main.e": uncertain(1, 2)}, ["CREATE VIEW o.v AS SELECT a FROM e"])
+    create(database, world)
+    database.run("DETACH o")
+    database.run(f"ATTACH '{path}' AS x (READ_ONLY)")
+    database.run(f"ATTACH '{path}' AS y (READ_ONLY)")
+    database.run("CREATE TABLE e AS SELECT 9 AS a")
+    before = path.read_bytes()
+    db = sharpdnf.connect(database.connection)
+    db.uncertain("x.e", prob="p")
+    for sql in ("SELECT a FROM x.e", "SELECT a FROM x.v", "SELECT a FROM y.e", "SELECT a FROM y.v"):
+        assert db.sql(sql).prob.tolist() == [0.5, 0.5], sql  # two names of one file
+    assert db.sql("SELECT x.e.a FROM x.e JOIN y.e AS f ON e.a = f.a").prob.tolist() == [0.5, 0.5]
+    assert db.sql("SELECT a FROM e").prob.tolist() == [1.0]
+    with pytest.raises(UncertainTableError, match="view over uncertain rows"):
+        db.uncertain("y.v", prob="a")
+    database.run("USE x")
+    assert db.sql("SELECT a, expected_count() FROM e GROUP BY a").arrow().column(1).to_pylist() == [0.5, 0.5]
+    database.run("USE memory")
+    database.run("DETACH x")
+    with pytest.raises(SQLError):
+        db.sql("SELECT a FROM x.e")
+    assert path.read_bytes() == before
+
+
+def test_common_table_expressions_that_are_read_before_they_are_written() -> None:
+    """Where they see each other, the table of the same name is not what is read."""
+    database = Database("sqlite")
+    world = World({"e": uncertain(1, 2), "b": certain(7)})
+    create(database, world)
+    db = declared(database, world)
+    with pytest.raises(UnsupportedSQL, match="forward reference"):
+        db.sql("WITH c AS (SELECT a FROM b), b AS (SELECT a FROM e) SELECT a FROM c")
+    check(database, world, ["WITH c AS (SELECT a FROM b), b AS (SELECT 8 AS a) SELECT a FROM c"])
