@@ -22,7 +22,7 @@ from sharpdnf.errors import CheckpointError, ConfigError  # noqa: E402
 from sharpdnf.learn.config import Config, LossConfig, MixConfig, OptimizerConfig, read_config  # noqa: E402
 from sharpdnf.learn.loss import Targets, accuracy, answer_loss, cauchy, kl, label_sigma, pseudo_huber, robust  # noqa: E402
 from sharpdnf.learn.model import NetworkConfig  # noqa: E402
-from sharpdnf.learn.stream import Example, ahead, draw_batch, num_nodes, pack  # noqa: E402
+from sharpdnf.learn.stream import Example, ahead, draw_batch, draw_formula, num_nodes, pack  # noqa: E402
 from sharpdnf.learn.train import Objective, learning_rate, train  # noqa: E402
 
 EXPERIMENTS = Path(__file__).parent.parent / "experiments"
@@ -305,6 +305,19 @@ mass = [0.3, 3.0]
 max_clauses = 12
 epsilon = 0.3
 """
+
+
+def test_a_mix_may_ask_for_privileged_variables():
+    def most_frequent(privileged):
+        mix = MixConfig(kind="spread", num_vars=(100, 100), widths=(4,), mass=(5.0, 5.0), privileged=privileged)
+        formulas = [draw_formula(mix, 100, np.random.default_rng(i)) for i in range(40)]
+        return np.array([np.bincount(f.literals >> 1).max() / f.num_clauses for f in formulas])
+
+    always, never, either = most_frequent("always"), most_frequent("never"), most_frequent("random")
+    assert never.max() < 0.4 < always.min()
+    assert 8 <= (either > 0.4).sum() <= 32
+    with pytest.raises(ConfigError, match="privileged"):
+        MixConfig(privileged="sometimes")
 
 
 @pytest.mark.parametrize("processes", [1, 2])
