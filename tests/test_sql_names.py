@@ -246,6 +246,129 @@ def test_duckdb_files_attached_read_only(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
+SQLITE_QUERIES = [
+    "SELECT a FROM e",
+    "SELECT a FROM s",
+    "SELECT a FROM v",
+    "SELECT a FROM o.v",
+    "SELECT a FROM q.v",
+    "SELECT a FROM o.w",
+    "SELECT a, n FROM q.n",
+    "SELECT a FROM mine",
+    "SELECT a FROM other",
+    "SELECT m.a FROM mine AS m JOIN main.e ON m.a = main.e.a",
+    "SELECT a FROM o.e WHERE a IN (SELECT a FROM e) OR a IN (SELECT a FROM o.s)",
+    "SELECT q.e.a FROM q.e JOIN o.v AS x ON q.e.a = x.a",
+    "WITH e AS (SELECT 2 AS a) SELECT x.a FROM o.v AS x JOIN mine USING (a) JOIN e USING (a)",
+    "SELECT a FROM only_q",
+]
+
+
+@pytest.mark.parametrize(
+    "before", ["SELECT 1", "CREATE TEMP TABLE e AS SELECT 2 AS a", "CREATE TEMP VIEW s AS SELECT a FROM o.e"]
+)
+def test_sqlite_databases(before: str) -> None:
+    """Temporary relations hide those of main, which hide attached ones; but a view sees its own database alone."""
+    database = Database("sqlite")
+    for sql in ("ATTACH ':memory:' AS o", "ATTACH ':memory:' AS q"):
+        database.run(sql)
+    world = World(
+        {
+            "main.e": uncertain(1, 2),
+            "main.s": certain(1, 2),
+            "o.e": uncertain(2, 3, p=0.25),
+            "o.s": certain(2, 3),
+            "q.e": certain(2, 4),
+            "q.s": uncertain(2, 4, p=0.75),
+            "q.only_q": uncertain(5),
+        },
+        [
+            "CREATE VIEW v AS SELECT a FROM e",
+            "CREATE VIEW o.v AS SELECT a FROM e",
+            "CREATE VIEW q.v AS SELECT a FROM e WHERE a IN (SELECT a FROM s)",
+            "CREATE VIEW o.w AS SELECT a FROM e WHERE a >= (SELECT min(a) FROM s) AND a IN (SELECT a FROM s)",
+            "CREATE VIEW q.n AS SELECT a, (SELECT count(*) FROM e) AS n FROM s",
+            "CREATE TEMP VIEW mine AS SELECT a FROM e",
+            "CREATE TEMP VIEW other AS SELECT v.a FROM o.v AS v, s WHERE v.a >= s.a",
+        ],
+    )
+    create(database, world)
+    check(database, world, SQLITE_QUERIES, before)
+
+
+def test_sqlite_files_attached_read_only(tmp_path: Path) -> None:
+    import sqlite3
+
+    path, link = tmp_path / "o.sqlite", tmp_path / "link.sqlite"
+    writer = sqlite3.connect(path, isolation_level=None)
+    for sql in ("CREATE TABLE e (a, p)", "INSERT INTO e VALUES (1, 0.5)", "CREATE VIEW v AS SELECT a FROM e"):
+        writer.execute(sql)
+    link.hardlink_to(path)
+    connection = sqlite3.connect("file::memory:", uri=True)
+    for name, file in (("x", path), ("y", link)):
+        connection.execute(f"ATTACH 'file:{file}?mode=ro' AS {name}")
+    db = sharpdnf.connect(connection)
+    db.uncertain("x.e", prob="p")
+    for sql in ("SELECT a FROM e", "SELECT a FROM v", "SELECT a FROM y.e", "SELECT a FROM y.v"):
+        assert db.sql(sql).prob.tolist() == [0.5], sql
+    writer.execute("UPDATE e SET a = 2")
+    assert db.sql("SELECT a FROM y.v").df()["a"].tolist() == [2]  # seen, although it is not the main database
+    with pytest.raises(SQLError):
+        db.sql("SELECT a FROM main.e")
+
+
+POSTGRES_QUERIES = [
+    "SELECT a FROM e",
+    "SELECT a FROM s",
+    "SELECT a FROM other.v",
+    "SELECT a FROM world.v",
+    "SELECT a FROM other.w",
+    "SELECT a, n FROM other.n",
+    "SELECT a FROM mine",
+    "SELECT other.e.a FROM other.e JOIN world.e AS f ON other.e.a = f.a + 1",
+    "SELECT a FROM world.e WHERE a IN (SELECT a FROM e) OR a IN (SELECT a FROM other.s)",
+    "SELECT a FROM postgres.other.e",
+]
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "SELECT 1",
+        "SET search_path = other, world",
+        "SET search_path = pg_catalog, world, other, pg_temp",
+        "CREATE TEMP TABLE e AS SELECT 2 AS a",
+        "CREATE TEMP TABLE e AS SELECT 2 AS a; SET search_path = other, world, pg_temp",
+        "CREATE TEMP VIEW s AS SELECT a FROM other.e; SET search_path = other",
+    ],
+)
+def test_postgres_schemas(address: str, before: str) -> None:
+    database = Database("postgres", address)
+    for sql in ("DROP SCHEMA IF EXISTS other CASCADE", "CREATE SCHEMA other"):
+        database.run(sql)
+    world = World(
+        {
+            "world.e": uncertain(1, 2),
+            "world.s": certain(1, 2),
+            "other.e": certain(2, 3),
+            "other.s": uncertain(2, 3, p=0.25),
+        },
+        [
+            "CREATE VIEW v AS SELECT a FROM e",
+            "CREATE VIEW other.w AS SELECT a FROM e WHERE a >= (SELECT min(a) FROM s) AND a IN (SELECT a FROM s)",
+            "SET search_path = other",
+            "CREATE VIEW v AS SELECT a FROM e WHERE a IN (SELECT a FROM s)",
+            "CREATE VIEW n AS SELECT a, (SELECT count(*) FROM e) AS n FROM s",
+            "SET search_path = world",
+            "CREATE TEMP VIEW mine AS SELECT a FROM e",
+        ],
+    )
+    create(database, world)
+    check(database, world, POSTGRES_QUERIES, before)
+    database.run("DROP SCHEMA other CASCADE")
+    database.close()
+
+
 def test_common_table_expressions_that_are_read_before_they_are_written() -> None:
     """Where they see each other, the table of the same name is not what is read."""
     database = Database("sqlite")

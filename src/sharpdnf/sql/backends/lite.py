@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from sharpdnf.errors import SQLError
 from sharpdnf.sql.allowed import refuse
-from sharpdnf.sql.backends import FloatArray, LineageRows, Shape, column, grouped, lower, numbering, quoted
+from sharpdnf.sql.backends import FloatArray, LineageRows, Shape, column, file_key, grouped, lower, numbering, quoted
 from sharpdnf.sql.backends.columns import frame_rows, python_columns, starts_of
 from sharpdnf.sql.catalog import ROW_ID, Functions, Relation
 from sharpdnf.sql.tables import parse_view
@@ -65,27 +65,36 @@ class SQLite:
     def prepare(self, names: frozenset[str]) -> None:
         pass
 
+    def _databases(self) -> list[tuple[str, str]]:
+        """(name, file) in the order in which SQLite looks for an unqualified name: temporary, main, attached."""
+        listed = self.rows("PRAGMA database_list")
+        return [(name, file) for _, name, file in sorted(listed, key=lambda row: (row[1] != "temp", row[0]))]
+
+    @staticmethod
+    def _schema_table(schema: str) -> str:
+        return f"{quoted(schema).sql('sqlite')}.{'sqlite_temp_schema' if schema == 'temp' else 'sqlite_schema'}"
+
     def resolve(self, parts: tuple[str, ...], home: tuple[str, ...] | None) -> Relation | None:
         if len(parts) > 2:
             raise SQLError(f"SQLite names have at most a schema and a table, not {'.'.join(parts)!r}")
-        found = []
-        for _, schema, file in self.rows("PRAGMA database_list"):
-            if len(parts) == 2 and schema.lower() != parts[0]:
-                continue
-            listing = exp.Table(this=quoted("sqlite_temp_schema" if schema == "temp" else "sqlite_schema"),
-                                db=quoted(schema))  # fmt: skip
-            name = exp.Literal.string(parts[-1]).sql("sqlite")
-            kinds = self.rows(
-                f"SELECT name, type, sql FROM {listing.sql('sqlite')} WHERE type IN ('table', 'view') AND "
-                f"lower(name) = {name}"
+        databases = self._databases()
+        if len(parts) == 2:
+            databases = [entry for entry in databases if lower(entry[0]) == parts[0]]
+        elif home is not None and home != ("temp",):  # a view that is not temporary sees its own database alone
+            databases = [entry for entry in databases if entry[0] == home[0]]
+        text = exp.Literal.string(parts[-1]).sql("sqlite")
+        found = [
+            (schema, file, *row)
+            for schema, file in databases
+            for row in self.rows(
+                f"SELECT name, type, sql FROM {self._schema_table(schema)} WHERE type IN ('table', 'view') AND "
+                f"lower(name) = {text}"
             )
-            found += [(schema, *row, file or schema) for row in kinds]
-        if len(found) > 1:
-            refuse(f"the name {'.'.join(parts)!r}", f"it could mean {len(found)} relations: say which schema")
+        ]
         if not found:
             return None
-        schema, name, kind, sql, file = found[0]
-        path, key = (schema, name), (file, lower(name))  # one file may be attached under two names
+        schema, file, name, kind, sql = found[0]
+        path, key = (schema, name), (file_key(file) if file else schema, lower(name))  # a file may have two names
         listed = self.rows(f"PRAGMA {quoted(schema).sql('sqlite')}.table_xinfo({quoted(name).sql('sqlite')})")
         columns = tuple(row[1] for row in listed if row[6] != 1)  # generated columns too, as * shows them
         if kind == "table" and str(sql).upper().startswith("CREATE VIRTUAL"):
@@ -95,17 +104,16 @@ class SQLite:
 
     def related(self, relation: Relation) -> tuple[Relation, ...]:
         """Of a virtual table: every relation that its definition names, such as the content of a full-text index."""
-        words = {word.lower() for word in re.findall(r"\w+", relation.version)} - {relation.path[-1].lower()}
-        found = [self.resolve((relation.path[0].lower(), word), None) for word in sorted(words)]
+        words = {lower(word) for word in re.findall(r"\w+", relation.version)} - {lower(relation.path[-1])}
+        found = [self.resolve((lower(relation.path[0]), word), None) for word in sorted(words)]
         return tuple(other for other in found if other is not None)
 
     def collates(self) -> bool:
         """Whether any table or view has a collation of its own; copies of rows would lose it."""
-        for _, schema, _ in self.rows("PRAGMA database_list"):
-            listing = "sqlite_temp_schema" if schema == "temp" else "sqlite_schema"
-            if self.rows(f"SELECT 1 FROM {quoted(schema).sql('sqlite')}.{listing} WHERE sql LIKE '%collate%' LIMIT 1"):
-                return True
-        return False
+        return any(
+            self.rows(f"SELECT 1 FROM {self._schema_table(schema)} WHERE sql LIKE '%collate%' LIMIT 1")
+            for schema, _ in self._databases()
+        )
 
     def functions(self) -> Functions:
         listed = self.rows("SELECT DISTINCT lower(name), type FROM pragma_function_list")
@@ -161,7 +169,8 @@ class SQLite:
             raise SQLError(f"SQLite: {error}") from None
 
     def version(self) -> object:
-        return self.rows("PRAGMA data_version")[0][0], self.connection.total_changes
+        versions = [self.rows(f"PRAGMA {quoted(schema).sql('sqlite')}.data_version") for schema, _ in self._databases()]
+        return versions, self.connection.total_changes
 
     def interrupt(self) -> None:
         self.connection.interrupt()
