@@ -12,11 +12,13 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+import appendix  # noqa: E402
+
 from sharpdnf import DNF, count, count_many  # noqa: E402
 from sharpdnf.engines.registry import find  # noqa: E402
 from sharpdnf.errors import CheckpointError, ConfigError, LimitError  # noqa: E402
 from sharpdnf.estimate import Limit  # noqa: E402
-from sharpdnf.generate import PaperSpec, paper  # noqa: E402
+from sharpdnf.generate import PaperSpec, paper, settings  # noqa: E402
 from sharpdnf.learn import blocks  # noqa: E402
 from sharpdnf.learn.counter import NeuralCounter, shipped  # noqa: E402
 from sharpdnf.learn.graph import Graph  # noqa: E402
@@ -251,3 +253,13 @@ def test_a_formula_of_one_clause_leaves_the_weights_alone(counter: NeuralCounter
 def test_a_device_that_is_not_there_is_refused() -> None:
     with pytest.raises(ConfigError, match="device 'nowhere' cannot be used"):
         NeuralCounter.from_pretrained(device="nowhere")
+
+
+def test_the_shipped_network_counts_formulas_of_a_second_implementation():
+    formulas = []
+    for variant in ("text", "code"):
+        for seed, (width, m) in enumerate(settings(100)):
+            formulas.append(appendix.draw(100, m, width, variant, np.random.default_rng(seed)))
+    truth = np.exp(count_many(formulas, epsilon=0.01, delta=1e-6, rng=0)["log_prob"])
+    error = np.abs(np.array([e.prob for e in NeuralCounter.from_pretrained().predict_many(formulas)]) - truth)
+    assert (error < 0.05).mean() >= 0.95

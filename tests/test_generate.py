@@ -8,8 +8,10 @@ import math
 import time
 from collections import Counter
 
+import appendix
 import numpy as np
 import pytest
+from scipy.stats import ks_2samp
 
 from sharpdnf import DNF, _native
 from sharpdnf.errors import InvalidFormula
@@ -134,6 +136,27 @@ def test_random_privilege_is_a_fair_coin() -> None:
     r = rng(4)
     heavy = [occurrences(generate.paper(PaperSpec(500, 375, 8), r)).max() > 120 for _ in range(300)]
     assert abs(sum(heavy) - 150) < 5.2 * math.sqrt(75)
+
+
+@pytest.mark.parametrize("variant", ["text", "code"])
+def test_formulas_are_distributed_as_those_of_a_second_implementation(variant: str) -> None:
+    source = rng(5)
+    spec = PaperSpec(60, 30, 5, variant=variant)  # type: ignore[arg-type]
+    ours = [generate.paper(spec, source) for _ in range(400)]
+    theirs = [appendix.draw(60, 30, 5, variant, source) for _ in range(400)]
+
+    def largest(dnf: DNF) -> int:
+        return int(occurrences(dnf).max())
+
+    def pairs(dnf: DNF) -> int:
+        return int((np.bincount(dnf.literals, minlength=120).reshape(-1, 2) > 0).all(axis=1).sum())
+
+    def expected(dnf: DNF) -> float:
+        return float(np.exp(dnf.clause_log_probs()).sum())
+
+    for statistic in (largest, pairs, expected):
+        found = ks_2samp([statistic(f) for f in ours], [statistic(f) for f in theirs])
+        assert found.pvalue > 1e-5, (statistic.__name__, found)
 
 
 def test_quarter_shifts() -> None:
