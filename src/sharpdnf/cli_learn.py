@@ -95,13 +95,20 @@ def build_dataset(
     workers: Annotated[int | None, typer.Option(min=1, help="processes; default all cores")] = None,
 ) -> None:
     """Generate and label a dataset; started again, continue where it was."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+    from rich.progress import Progress as Bar
+
     from sharpdnf.learn.config import read_config
     from sharpdnf.learn.dataset import build
 
     config = read_config(experiment).dataset
     label = klm_label if config.labels == "klm" else sampling_label
     directory = out or Path(config.directory)
-    for split, done, total, seconds_left in build(config, directory, label, workers):
-        left = f"{seconds_left / 60:.0f} min left" if math.isfinite(seconds_left) else ""
-        typer.echo(f"\r{split}: {done}/{total} formulas  {left}".ljust(70), nl=False, err=True)
-    typer.echo(f"\nthe dataset is in {directory}")
+    text = TextColumn("{task.description}"), TextColumn("formulas  {task.fields[left]}")
+    with Bar(text[0], BarColumn(), MofNCompleteColumn(), text[1], console=Console(stderr=True)) as bar:
+        task = bar.add_task("", total=None, left="")
+        for split, done, total, seconds_left in build(config, directory, label, workers):
+            left = f"{seconds_left / 60:.0f} min left" if math.isfinite(seconds_left) and done < total else ""
+            bar.update(task, description=split, completed=done, total=total, left=left)
+    typer.echo(f"the dataset is in {directory}")
