@@ -74,6 +74,9 @@ class Catalog(Protocol):
     def describe(self, sql: str) -> tuple[str, ...] | None:
         """The column names of a SELECT that stands on its own; None if it does not bind."""
 
+    def types(self, sql: str) -> tuple[str, ...] | None:
+        """The column types of a SELECT that stands on its own; None if it does not bind or its columns have none."""
+
     def functions(self) -> Functions:
         """What is known of the built-in functions."""
 

@@ -299,9 +299,14 @@ class Rewriter(Expressions, SetOperations):
         check_structure(node)
         env = self.with_clause(node, env)
         self.check_clauses(node)
-        if isinstance(node, exp.Union) and not left:
-            sides = (node.this, node.expression)
-            return [way for side in sides for way in self.member(Member(side), env, scope)]
+        if isinstance(node, exp.Union):
+            sides = [Member(side, atom.left, atom.compare) for side in (node.this, node.expression)]
+            ways = [way for side in sides for way in self.member(side, env, scope)]
+            types = {self.compared_types(way, len(left)) for way in ways} if left else {()}
+            if len(types) > 1 or None in types:
+                refuse("a correlated UNION under IN whose sides may differ in type",
+                       "it compares after conversion to a common one; write x IN (...) OR x IN (...)")  # fmt: skip
+            return ways
         if not isinstance(node, exp.Select):
             refuse(f"a correlated {type(node).__name__.upper()}", "split it into several EXISTS or IN conditions")
         inner = Scope(scope)
@@ -318,6 +323,15 @@ class Rewriter(Expressions, SetOperations):
         conditions = self.compare(atom, left, [item.expression for item in items])
         own = [Alternative([chain.item() for chain in chains], conditions)]
         return combine(own, self.alternatives(node, chains, env, inner))
+
+    def compared_types(self, way: Alternative, count: int) -> tuple[str, ...] | None:
+        """The types of what ``compare`` put on the right, which stands first; None if the database cannot tell."""
+        values = [condition.expression.copy() for condition in way.conditions[:count]]
+        select = exp.Select(expressions=values, from_=exp.From(this=way.items[0].copy())) if way.items else None
+        if select is None:
+            return None
+        select.set("joins", [exp.Join(this=item.copy()) for item in way.items[1:]])
+        return self.catalog.types(self.complete(select).sql(self.dialect))
 
 
 def combine(left: list[Alternative], right: list[Alternative]) -> list[Alternative]:

@@ -113,6 +113,12 @@ class DuckDB:
             return None
         return tuple(entry[0] for entry in self.connection.description)
 
+    def types(self, sql: str) -> tuple[str, ...] | None:
+        try:
+            return tuple(str(kind) for kind in self._relation(sql).types)
+        except SQLError:
+            return None
+
     def prepare(self, names: frozenset[str]) -> None:
         self._listed = self._list(names) if names else {}
 

@@ -62,6 +62,9 @@ class SQLite:
         finally:
             cursor.close()
 
+    def types(self, sql: str) -> tuple[str, ...] | None:
+        return None  # values have types, columns do not
+
     def prepare(self, names: frozenset[str]) -> None:
         pass
 

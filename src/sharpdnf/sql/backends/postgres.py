@@ -54,10 +54,18 @@ class PostgreSQL:
         return np.array(self.rows(sql), dtype=np.float64).reshape(-1, columns)
 
     def describe(self, sql: str) -> tuple[str, ...] | None:
+        found = self._columns(sql)
+        return tuple(name for name, _ in found) if found is not None else None
+
+    def types(self, sql: str) -> tuple[str, ...] | None:
+        found = self._columns(sql)
+        return tuple(str(kind) for _, kind in found) if found is not None else None
+
+    def _columns(self, sql: str) -> list[tuple[str, int]] | None:
         try:
             with self.connection.transaction(), self.connection.cursor() as cursor:
                 cursor.execute(f"SELECT * FROM ({sql}) AS _d LIMIT 0", prepare=False)
-                return tuple(entry.name for entry in cursor.description or ())
+                return [(entry.name, entry.type_code) for entry in cursor.description or ()]
         except psycopg.Error:
             return None
 
