@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from oracle import dnfs, enumerate_influence, enumerate_marginals, enumerate_pro
 import sharpdnf
 from sharpdnf import DNF
 from sharpdnf.analysis import conjunction, posterior
-from sharpdnf.errors import InvalidFormula
+from sharpdnf.errors import InvalidFormula, LimitError
 from sharpdnf.generate import PaperSpec, UniformSpec, paper, uniform
 
 DNF_15 = random_dnf(np.random.default_rng(8), 12, 14, (2, 5))
@@ -68,6 +69,23 @@ def test_models_of_trivial_formulas() -> None:
         sharpdnf.sample_models(DNF.from_clauses([[1]], [0.0]), 1)
     with pytest.raises(InvalidFormula, match="probability 0"):
         sharpdnf.marginals(DNF.from_clauses([]))
+
+
+def test_too_many_models_are_refused_with_the_figure() -> None:
+    dnf = paper(PaperSpec(15_000, 11_250, 13), np.random.default_rng(1))
+    certain = DNF.from_clauses([[]], num_vars=15_000)
+    for formula in (dnf, certain):
+        with pytest.raises(LimitError, match="15000000000 bytes, the limit is 2147483648"):
+            sharpdnf.sample_models(formula, 10**6)
+
+
+@pytest.mark.parametrize("clauses", [[[]], [[v, v + 1] for v in range(1, 15_000)]])
+def test_models_stop_at_the_timeout(clauses: list[list[int]]) -> None:
+    """2 GB of them: the memory alone takes longer to clear than the timeout."""
+    started = time.process_time()
+    with pytest.raises(LimitError, match="of 140000 models within"):
+        sharpdnf.sample_models(DNF.from_clauses(clauses, num_vars=15_000), 140_000, rng=1, timeout=0.02)
+    assert time.process_time() - started < 0.3
 
 
 @settings(max_examples=60, deadline=None)
@@ -135,6 +153,25 @@ def test_marginals_of_a_large_formula_come_from_samples() -> None:
     assert not found.exact
     assert found.samples > 0
     assert np.all((found.prob >= 0.0) & (found.prob <= 1.0))
+
+
+def test_a_compile_that_fails_costs_little_more_than_sampling() -> None:
+    dnf = paper(PaperSpec(15_000, 11_250, 13), np.random.default_rng(1))
+    seconds = dict.fromkeys((None, False), math.inf)
+    for _ in range(3):
+        for exact in seconds:
+            started = time.process_time()
+            assert not posterior(dnf, rng=1, exact=exact, threads=1).exact
+            seconds[exact] = min(seconds[exact], time.process_time() - started)
+    assert seconds[None] < 6.0 * seconds[False]
+
+
+def test_marginals_of_few_wide_clauses_are_exact_and_linear() -> None:
+    n = 200_000
+    one = posterior(DNF.from_clauses([range(1, n + 1)]), timeout=60.0)
+    assert one.exact and np.all(one.prob == 1.0)
+    two = posterior(DNF.from_clauses([range(1, n + 1), [*range(2, n + 1), -1]]), timeout=60.0)
+    assert two.exact and two.prob[0] == 0.5 and np.all(two.prob[1:] == 1.0)
 
 
 @pytest.mark.parametrize("compiled", [True, False])

@@ -6,8 +6,9 @@ Where the formula compiles to a small d-tree the answers are exact; otherwise th
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,9 @@ from sharpdnf.errors import InvalidFormula, LimitError
 from sharpdnf.estimate import Estimate, Limit, check_tolerance, exact_estimate
 from sharpdnf.simplify import trivial_log_prob
 
-COMPILE_NODES, COMPILE_LITERALS = 20_000, 200_000
+COMPILE_NODES, COMPILE_WORK, COMPILE_WORK_PER_LITERAL = 20_000, 4_000_000, 4
+"""What a compile may cost, in expansions and literals looked at, before samples are cheaper: a third of a second, and
+about what sampling takes where the formula is large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,21 +118,42 @@ def influence(
 
 
 def sample_models(dnf: DNF, k: int, *, rng: Seed = None, timeout: float | None = None) -> npt.NDArray[np.bool_]:
-    """bool[k, n]: k independent assignments distributed as the variables are, given that the formula is true."""
+    """bool[k, n]: k independent assignments distributed as the variables are, given that the formula is true.
+
+    More than 2 GiB of them, or fewer than k within ``timeout`` seconds, are a LimitError.
+    """
     if k < 0:
         raise ValueError(f"k must not be negative, not {k}")
-    require_dnf(dnf)
+    limit = make_limit(timeout, None)
+    size = k * require_dnf(dnf).num_vars
+    if size > limit.memory:
+        raise LimitError(
+            f"{k} models of {dnf.num_vars} variables take {size} bytes, the limit is {limit.memory}: "
+            f"ask for at most {limit.memory // dnf.num_vars} at a time"
+        )
     generator, _ = make_rng(rng)
     if trivial_log_prob(dnf) == 0.0:
-        return generator.random((k, dnf.num_vars)) < dnf.prob
-    _require_possible(dnf)
-    flat, made = _native.sample_models(
-        *dnf.arrays, seed=int(generator.integers(2**63)), count=k, seconds=make_limit(timeout, None).seconds_left
-    )
+        models, made = _draw_rows(dnf.prob, k, generator, limit)
+    else:
+        _require_possible(dnf)
+        seed = int(generator.integers(2**63))
+        flat, made = _native.sample_models(*dnf.arrays, seed=seed, count=k, seconds=limit.seconds_left)
+        models = flat.reshape(k, dnf.num_vars).view(np.bool_)
     if made < k:
         raise LimitError(f"only {made} of {k} models within {timeout} seconds: ask for fewer or give more time")
-    models: npt.NDArray[np.bool_] = flat.reshape(k, dnf.num_vars).view(np.bool_)
     return models
+
+
+def _draw_rows(prob: FloatArray, k: int, rng: np.random.Generator, limit: Limit) -> tuple[npt.NDArray[np.bool_], int]:
+    """(bool[k, n] with the variables' own probabilities, how many rows were made), a few megabytes at a time."""
+    out = np.empty((k, len(prob)), dtype=np.bool_)
+    step = max(1, (1 << 20) // max(1, len(prob)))
+    for first in range(0, k, step):
+        if limit.expired:
+            return out, first
+        rows = out[first : first + step]
+        rows[:] = rng.random(rows.shape) < prob
+    return out, k
 
 
 def condition(dnf: DNF, evidence: Mapping[int | str, bool]) -> DNF:
@@ -302,9 +326,9 @@ def _circuit(dnf: DNF, limit: Limit, *, insist: bool = False) -> Circuit | None:
         if circuit is None:
             raise LimitError("the formula could not be compiled within the limit")
         return circuit
-    if dnf.num_literals > COMPILE_LITERALS:
-        return None
-    return compile_circuit(dnf, limit, nodes=COMPILE_NODES)
+    half = replace(limit, deadline=min(limit.deadline, time.monotonic() + limit.seconds_left / 2.0))
+    work = COMPILE_WORK + COMPILE_WORK_PER_LITERAL * dnf.num_literals
+    return compile_circuit(dnf, half, nodes=COMPILE_NODES, work=work)
 
 
 def _left(timeout: float | None, limit: Limit) -> float | None:
