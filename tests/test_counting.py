@@ -11,16 +11,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import dnfs, enumerate_count, enumerate_prob
 
-from sharpdnf import DNF, Batch, Estimate, count, count_many
+from sharpdnf import DNF, Batch, Estimate, count, count_many, discover
 from sharpdnf.engines.dtree import dtree
-from sharpdnf.errors import UnknownEngine
+from sharpdnf.errors import MissingExtra, UnknownEngine
 from sharpdnf.estimate import Limit
 from sharpdnf.generate import PaperSpec, UniformSpec, paper, uniform
+from sharpdnf.show import block, competition_lines
 
 
 @pytest.fixture(scope="module")
 def large() -> DNF:
     return paper(PaperSpec(2000, 1500, 8), np.random.default_rng(1))
+
+
+@pytest.fixture(scope="module")
+def huge() -> DNF:
+    return paper(PaperSpec(150_000, 112_500, 13), np.random.default_rng(1))
 
 
 @settings(max_examples=150, deadline=None)
@@ -49,6 +55,18 @@ def test_exact_integers_beyond_a_double() -> None:
     for _ in range(80):
         without.append(without[-1] + without[-2])
     assert count(dnf, guarantee="exact").count == 2**80 - without[80]
+
+
+def test_an_integer_is_worth_the_limit_only_where_exact_was_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sharpdnf.engines.counting.COMPILE_WORK", 10)
+    dnf = uniform(UniformSpec(18, 30, 3), np.random.default_rng(1)).with_prob(np.full(18, 0.5))
+    asked, got = count(dnf, guarantee="exact"), count(dnf, engine="dtree", guarantee="relative", epsilon=1e-15)
+    assert asked.guarantee == got.guarantee == "exact"
+    assert asked.count == enumerate_count(dnf) and isinstance(asked.count, int)
+    assert isinstance(got.count, float)
+    assert "c s exact arb int" in competition_lines(dnf, asked)
+    assert "exact" not in competition_lines(dnf, got) and "c s approx arb float" in competition_lines(dnf, got)
+    assert "about" in block("f", dnf, got)
 
 
 def test_trivial_dnfs() -> None:
@@ -81,6 +99,18 @@ def test_the_timeout_holds_and_never_returns_nothing(large: DNF, engine: str) ->
     assert time.perf_counter() - started < 1.5
     assert not estimate.met
     assert 0.0 < estimate.certified_lower <= estimate.prob <= estimate.certified_upper <= 1.0
+
+
+@pytest.mark.parametrize("engine", sorted(discover()))
+def test_a_short_timeout_holds_on_a_large_formula(huge: DNF, engine: str) -> None:
+    try:
+        count(uniform(UniformSpec(40, 60, 3), np.random.default_rng(1)), engine=engine)  # imports
+    except MissingExtra as missing:
+        pytest.skip(str(missing))
+    started = time.process_time()
+    estimate = count(huge, engine=engine, timeout=0.02)
+    assert time.process_time() - started < 0.2
+    assert 0.0 < estimate.certified_lower <= estimate.prob <= estimate.certified_upper
 
 
 @pytest.mark.parametrize("engine", ["auto", "sampling", "klm", "conditioned", "dtree"])

@@ -7,9 +7,9 @@ import time
 
 import numpy as np
 import pytest
-from oracle import enumerate_prob, random_dnf
+from oracle import enumerate_count, enumerate_prob, random_dnf
 
-from sharpdnf import DNF
+from sharpdnf import DNF, count
 from sharpdnf.engines import exact_cnf as module
 from sharpdnf.engines.exact_cnf import exact_cnf
 from sharpdnf.errors import MissingExtra
@@ -34,6 +34,16 @@ def test_plain_counts_are_right_however_small() -> None:
     wide = DNF.from_clauses([list(range(1, 61)), list(range(2, 62))])
     estimate = run(wide)  # 2^-60 + 2^-60 - 2^-61
     assert estimate.guarantee == "exact" and estimate.log_prob == pytest.approx(math.log(1.5 * 2.0**-60), rel=1e-12)
+
+
+def test_the_integer_is_the_counters_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pyganak")
+    monkeypatch.setattr("sharpdnf.engines.counting._exact_models", lambda *_: None)
+    clauses = [[1, 2], [2, 3], [3, 1], [5, -6], [8]]  # parts that simplification would solve, and free variables
+    dnf = DNF.from_clauses([[*clause, 9] for clause in clauses], num_vars=90)
+    estimate = count(dnf, engine="exact-cnf")
+    assert estimate.count == enumerate_count(DNF.from_clauses([[*clause, 9] for clause in clauses])) << 81
+    assert count(dnf.with_prob([0.25] * 90), engine="exact-cnf").guarantee == "exact"
 
 
 def test_refuses_what_doubles_lose() -> None:

@@ -140,5 +140,6 @@ def competition_lines(dnf: DNF, estimate: Estimate) -> str:
     if exact and plain and isinstance(estimate.count, int):
         lines.append(f"c s exact arb int {estimate.count}")
     else:
-        lines.append(f"c s {'exact' if exact else 'approx'} arb float {scientific(log_value, true_digits(log_value))}")
+        digits = scientific(log_value, true_digits(log_value))
+        lines.append(f"c s {'exact' if exact and not plain else 'approx'} arb float {digits}")
     return "\n".join(lines)

@@ -21,7 +21,8 @@ from sharpdnf.simplify import Simplified, simplify, trivial_log_prob
 Seed = int | np.random.Generator | None
 LOG2 = math.log(2.0)
 COMPILE_WORK = 50_000_000
-"""Literals looked at for an exact integer: bounds that meet to rounding are cheap, their circuit need not be."""
+"""Literals looked at for an integer that nobody asked for: bounds that meet to rounding are cheap, their circuit need
+not be."""
 
 
 def count(
@@ -54,11 +55,11 @@ def count(
     log_prob = trivial_log_prob(dnf)
     if log_prob is not None:
         estimate = exact_estimate(log_prob, "trivial", info={"why": "no clause" if log_prob else "an empty clause"})
-    elif found.simplify:
+    elif found.simplify and not (found.counts_models and _even(dnf)):
         estimate = _run_simplified(dnf, found, asked)
     else:
         estimate = found.run(dnf, **asked)
-    return _finish(dnf, estimate, seed, limit, started)
+    return _finish(dnf, estimate, wanted, seed, limit, started)
 
 
 def make_limit(timeout: float | None, threads: int | None) -> Limit:
@@ -97,7 +98,7 @@ def _run_simplified(dnf: DNF, found: Engine, asked: dict[str, Any]) -> Estimate:
     estimate = found.run(simple.dnf, **asked)
     if not estimate.met and estimate.log_certified_lower == -math.inf:
         estimate = clip(estimate, *certified_bounds(simple.dnf, seconds=limit.seconds_left))
-    return put_together(estimate, simple).replace(info={**estimate.info, **notes})
+    return put_together(estimate, simple).replace(count=None, info={**estimate.info, **notes})
 
 
 def count_together(
@@ -129,36 +130,43 @@ def put_together(estimate: Estimate, simple: Simplified) -> Estimate:
     return estimate.replace(**{name: simple.combine(getattr(estimate, name)) for name in names})
 
 
-def _finish(dnf: DNF, estimate: Estimate, seed: int, limit: Limit, started: float) -> Estimate:
+def _finish(dnf: DNF, estimate: Estimate, wanted: str, seed: int, limit: Limit, started: float) -> Estimate:
     info = {**estimate.info, "normalised": list(dnf.notes)} if dnf.notes else estimate.info
     return estimate.replace(
         seed=seed,
         log_wmc=estimate.log_prob + dnf.log_scale,
-        count=_model_count(dnf, estimate, limit),
+        count=_model_count(dnf, estimate, wanted, limit),
         seconds=time.perf_counter() - started,
         info=info,
     )
 
 
-def _model_count(dnf: DNF, estimate: Estimate, limit: Limit) -> int | float:
+def _even(dnf: DNF) -> bool:
+    return bool(np.all(dnf.prob == 0.5))
+
+
+def _model_count(dnf: DNF, estimate: Estimate, wanted: str, limit: Limit) -> int | float:
     """2^n P: an exact integer where the engine is exact and all probabilities are 1/2; inf beyond a double.
 
-    At the deadline it is a double: the answer is there, and its digits were not to take longer.
+    Asked for exact, the integer gets what is left of the limit; at the deadline, or where exactness came by itself and
+    the integer does not, it is a double.
     """
-    if estimate.guarantee == "exact" and bool(np.all(dnf.prob == 0.5)):
+    if estimate.guarantee == "exact" and _even(dnf):
+        if isinstance(estimate.count, int):
+            return estimate.count
         if estimate.log_prob == -math.inf:
             return 0
         if estimate.log_prob == 0.0 and estimate.engine == "trivial":
             return 1 << dnf.num_vars
-        models = _exact_models(dnf, limit)
+        models = _exact_models(dnf, None if wanted == "exact" else COMPILE_WORK, limit)
         if models is not None:
             return models
     log_count = estimate.log_prob + dnf.num_vars * LOG2
     return math.exp(log_count) if log_count < 709.0 else math.inf
 
 
-def _exact_models(dnf: DNF, limit: Limit) -> int | None:
+def _exact_models(dnf: DNF, work: int | None, limit: Limit) -> int | None:
     from sharpdnf.engines.dtree import compile as compile_circuit
 
-    circuit = compile_circuit(dnf, limit, work=COMPILE_WORK)
+    circuit = compile_circuit(dnf, limit, work=work)
     return None if circuit is None else circuit.count(limit)

@@ -18,7 +18,9 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from sharpdnf import _native
 from sharpdnf.dnf import DNF
 from sharpdnf.engines.bounds import certified_bounds, log_midpoint
 from sharpdnf.engines.registry import engine
@@ -27,10 +29,12 @@ from sharpdnf.estimate import Estimate, Limit, exact_estimate, log1mexp
 
 SMALLEST = 1e-6
 SEEDS = (1, 2)
+CHUNK = 1 << 12  # clauses between two looks at the clock
 _WORKER = """
-import json, sys
+import array, json, sys
 import pyganak
-job = json.load(sys.stdin)
+job = json.loads(sys.stdin.readline())
+clauses = [list(map(int, line.split()[:-1])) for line in sys.stdin]
 def count(seed):
     kind = pyganak.Counter if job["prob"] is None else pyganak.WeightedCounter
     try:
@@ -38,8 +42,8 @@ def count(seed):
     except TypeError:
         counter, certain = kind(seed=seed), False
     counter.new_vars(job["num_vars"])
-    counter.add_clauses(job["clauses"])
-    for v, p in enumerate(job["prob"] or [], 1):
+    counter.add_clauses(clauses)
+    for v, p in enumerate(array.array("d", bytes.fromhex(job["prob"] or "")), 1):
         counter.set_lit_weight(v, p)
         counter.set_lit_weight(-v, 1.0 - p)
     return counter.count(), certain
@@ -58,6 +62,7 @@ print("\\nanswers " + json.dumps(answers))
     guarantees=("exact",),
     summary="pyganak on the negated CNF, in a subprocess; refuses answers below 1e-6",
     extra="exact",
+    counts_models=True,
 )
 def exact_cnf(
     dnf: DNF, *, guarantee: str, epsilon: float, delta: float, rng: np.random.Generator, limit: Limit
@@ -65,44 +70,50 @@ def exact_cnf(
     """The exact answer, or certified bounds and the reason in ``info["stopped"]``."""
     if find_spec("pyganak") is None:
         raise MissingExtra("engine 'exact-cnf'", "exact")
-    job, uniform = _job(dnf)
+    used = np.flatnonzero(np.bincount(dnf.literals >> 1, minlength=dnf.num_vars))
+    uniform = bool(np.all(dnf.prob[used] == 0.5))
     try:
-        answers = _run(job, limit)
+        answers = _run(_job(dnf, used, uniform, limit), limit)
     except subprocess.TimeoutExpired:
-        return _refuse(dnf, "time limit")
+        return _refuse(dnf, "time limit", limit)
     if isinstance(answers, str):
-        return _refuse(dnf, answers)
+        return _refuse(dnf, answers, limit)
     if any(not _agree(answers[0], other) for other in answers[1:]):
-        return _refuse(dnf, "two seeds disagree: a hash collision in the counter's cache")
+        return _refuse(dnf, "two seeds disagree: a hash collision in the counter's cache", limit)
     info: dict[str, Any] = {"seeds": len(answers)}
     if uniform:
-        models = (1 << job["num_vars"]) - int(answers[0], 16)
-        return exact_estimate(_log_ratio(models, job["num_vars"]), "exact-cnf", info=info)
+        models = (1 << len(used)) - int(answers[0], 16)
+        whole = models << (dnf.num_vars - len(used))
+        return exact_estimate(_log_ratio(models, len(used)), "exact-cnf", count=whole, info=info)
     prob = 1.0 - answers[0]
     if prob < SMALLEST:
-        return _refuse(dnf, f"the answer is below {SMALLEST:g}, where doubles lose it", SMALLEST)
+        return _refuse(dnf, f"the answer is below {SMALLEST:g}, where doubles lose it", limit, SMALLEST)
     return exact_estimate(math.log(min(prob, 1.0)), "exact-cnf", info=info)
 
 
-def _job(dnf: DNF) -> tuple[dict[str, Any], bool]:
-    """The negated CNF over the variables that occur, and whether all of them have probability 1/2."""
-    used, compact = np.unique(dnf.literals >> 1, return_inverse=True)
-    signed = (compact + 1) * np.where(dnf.literals & 1, 1, -1)
-    clauses = [signed[a:b].tolist() for a, b in zip(dnf.indptr[:-1], dnf.indptr[1:], strict=True)]
-    prob = dnf.prob[used]
-    uniform = bool(np.all(prob == 0.5))
-    job = {"num_vars": len(used), "clauses": clauses, "prob": None if uniform else prob.tolist(), "seeds": SEEDS}
-    return job, uniform
+def _job(dnf: DNF, used: npt.NDArray[np.int64], uniform: bool, limit: Limit) -> bytes:
+    """What the worker reads: a line of JSON, then the clauses of the negated CNF over the variables that occur."""
+    prob = None if uniform else dnf.prob[used].tobytes().hex()  # as text the doubles alone would take a while
+    chunks = [json.dumps({"num_vars": len(used), "prob": prob, "seeds": SEEDS}).encode() + b"\n"]
+    place = np.zeros(dnf.num_vars, dtype=np.int32)
+    place[used] = np.arange(len(used), dtype=np.int32)
+    literals = 2 * place[dnf.literals >> 1] + (dnf.literals & 1)
+    for first in range(0, dnf.num_clauses, CHUNK):
+        if limit.expired:
+            raise subprocess.TimeoutExpired(sys.executable, 0.0)
+        last = min(first + CHUNK, dnf.num_clauses)
+        chunks.append(_native.format_clauses(dnf.indptr, literals, first, last, True))
+    return b"".join(chunks)
 
 
-def _run(job: dict[str, Any], limit: Limit) -> list[Any] | str:
+def _run(job: bytes, limit: Limit) -> list[Any] | str:
     """The worker's answers, or what went wrong."""
     timeout = None if math.isinf(limit.deadline) else max(0.001, limit.deadline - time.monotonic())
     command = [sys.executable, "-c", _WORKER]
-    done = subprocess.run(command, input=json.dumps(job), capture_output=True, text=True, timeout=timeout, check=False)
-    lines = [line for line in done.stdout.splitlines() if line.startswith("answers ")]
+    done = subprocess.run(command, input=job, capture_output=True, timeout=timeout, check=False)
+    lines = [line for line in done.stdout.decode().splitlines() if line.startswith("answers ")]
     if done.returncode != 0 or not lines:
-        reason = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
+        reason = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
         return f"pyganak failed: {reason[0]}"
     answers: list[Any] = json.loads(lines[-1].removeprefix("answers "))
     return answers
@@ -122,8 +133,8 @@ def _log_ratio(models: int, num_vars: int) -> float:
     return math.log(models) - num_vars * math.log(2.0)
 
 
-def _refuse(dnf: DNF, reason: str, upper: float = 1.0) -> Estimate:
-    log_lower, log_upper = certified_bounds(dnf)
+def _refuse(dnf: DNF, reason: str, limit: Limit, upper: float = 1.0) -> Estimate:
+    log_lower, log_upper = certified_bounds(dnf, seconds=limit.seconds_left)
     log_upper = max(log_lower, min(log_upper, math.log(upper) + 1e-9))
     return Estimate(
         log_prob=log_midpoint(log_lower, log_upper),

@@ -13,6 +13,7 @@ Weiss 2005). It is exact if the factor graph is a forest.
 from __future__ import annotations
 
 import math
+import time
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,8 @@ from sharpdnf.engines.registry import engine
 from sharpdnf.estimate import Estimate, Limit, log1mexp
 
 TINY = 1e-300
+SECONDS_PER_LITERAL = 2e-7
+"""Of one iteration, about."""
 
 
 @engine("lbp", guarantees=("none",), summary="loopy belief propagation (Bethe), a baseline without guarantee")
@@ -47,21 +50,28 @@ def lbp(
         raise ValueError(f"damping must lie in [0, 1), not {damping}")
     if iterations < 1:
         raise ValueError(f"iterations must be positive, not {iterations}")
-    clause_of_edge = np.repeat(np.arange(dnf.num_clauses), dnf.widths)
-    prior = np.where(dnf.literals & 1, 1.0 - dnf.prob[dnf.literals >> 1], dnf.prob[dnf.literals >> 1])
-    log_q = np.log(np.maximum(prior, TINY))
-    a = _others(log_q, clause_of_edge)
-    change, done = math.inf, 0
-    while done < iterations and change > tolerance and not limit.expired:
-        log_q = _cavity(dnf, prior, a)
-        new = (1.0 - damping) * _others(log_q, clause_of_edge) + damping * a
-        change = float(np.max(np.abs(new - a), initial=0.0))
-        a = new
-        done += 1
-    log_lower, log_upper = certified_bounds(dnf)
+    # Reading the messages costs about an iteration, for which time must be left; before the first one, by its size.
+    change, done, step = math.inf, 0, SECONDS_PER_LITERAL * dnf.num_literals
+    log_z = 0.0
+    if limit.seconds_left > 2.0 * step:
+        started = time.monotonic()
+        clause_of_edge = np.repeat(np.arange(dnf.num_clauses), dnf.widths)
+        prior = np.where(dnf.literals & 1, 1.0 - dnf.prob[dnf.literals >> 1], dnf.prob[dnf.literals >> 1])
+        a = _others(np.log(np.maximum(prior, TINY)), clause_of_edge)
+        with np.errstate(divide="ignore"):
+            log_odds = np.log1p(-prior) - np.log(prior)
+        while done < iterations and change > tolerance and limit.seconds_left > 2.0 * step:
+            new = (1.0 - damping) * _others(_cavity(dnf, log_odds, a), clause_of_edge) + damping * a
+            change = float(np.max(np.abs(new - a), initial=0.0))
+            a = new
+            done += 1
+            now = time.monotonic()
+            started, step = now, now - started
+        if done:
+            log_z = _bethe(dnf, _cavity(dnf, log_odds, a), a, clause_of_edge)
+    log_lower, log_upper = certified_bounds(dnf, seconds=limit.seconds_left)
     log_prob = log_midpoint(log_lower, log_upper)
     if done:
-        log_z = _bethe(dnf, _cavity(dnf, prior, a), a, clause_of_edge)
         log_prob = log1mexp(log_z) if log_z < -TINY else log_lower
     info: dict[str, Any] = {
         "converged": change <= tolerance,
@@ -91,14 +101,13 @@ def _log_keep(a: FloatArray) -> FloatArray:
     return np.log(np.maximum(1.0 - a, TINY)) if np.any(a >= 1.0) else np.log1p(-a)
 
 
-def _cavity(dnf: DNF, prior: FloatArray, a: FloatArray) -> FloatArray:
-    """log q(v -> C), one per edge."""
+def _cavity(dnf: DNF, log_odds: FloatArray, a: FloatArray) -> FloatArray:
+    """log q(v -> C), one per edge; ``log_odds`` are those of the prior against the literal."""
     log_keep = _log_keep(a)
     by_literal = np.bincount(dnf.literals, weights=log_keep, minlength=2 * dnf.num_vars)
-    with np.errstate(divide="ignore"):
-        same = np.log(prior) + by_literal[dnf.literals] - log_keep
-        opposite = np.log1p(-prior) + by_literal[dnf.literals ^ 1]
-    out: FloatArray = same - np.logaddexp(same, opposite)
+    against = log_odds + log_keep + (by_literal[dnf.literals ^ 1] - by_literal[dnf.literals])
+    with np.errstate(over="ignore"):
+        out: FloatArray = -np.log1p(np.exp(against))
     return np.maximum(out, math.log(TINY))
 
 

@@ -71,7 +71,7 @@ def neural_many(
         except _OutOfTime:
             estimates = [None] * len(batch)
         for i, estimate in zip(batch, estimates, strict=True):
-            out[i] = _clip(estimate, dnfs[i], delta, weights or "paper")
+            out[i] = _clip(estimate, dnfs[i], delta, weights or "paper", limit)
     return [out[i] for i in range(len(dnfs))]
 
 
@@ -93,16 +93,19 @@ def neural(
     weights: str | None = None,
     memory_gb: float = MEMORY_GB,
 ) -> Estimate:
-    """``weights`` names a shipped network or a directory; ``memory_gb`` is what the estimate may take."""
+    """``weights`` names a shipped network or a directory; ``memory_gb`` is what the estimate may take.
+
+    The first call of a process loads the tensor library, a second or two that no deadline can cut short.
+    """
     return neural_many(
         [dnf], guarantee=guarantee, epsilon=epsilon, delta=delta, rng=rng, limit=limit, weights=weights,
         memory_gb=memory_gb,
     )[0]  # fmt: skip
 
 
-def _clip(estimate: Estimate | None, dnf: DNF, delta: float, weights: str) -> Estimate:
+def _clip(estimate: Estimate | None, dnf: DNF, delta: float, weights: str, limit: Limit) -> Estimate:
     """The network's estimate inside bounds that surely hold; their middle if there was no time for an estimate."""
-    log_lower, log_upper = certified_bounds(dnf)
+    log_lower, log_upper = certified_bounds(dnf, seconds=limit.seconds_left)
     if estimate is None:
         return Estimate(
             log_prob=log_midpoint(log_lower, log_upper), guarantee="none", engine="neural", met=False,

@@ -40,6 +40,9 @@ class Engine:
     """The optional install it needs."""
     run_many: Callable[..., list[Estimate]] | None = None
     """The same for a list of formulas at once, where that is faster than one by one."""
+    counts_models: bool = False
+    """Whether it sets ``count`` to the number of models itself where all probabilities are 1/2; then it gets the
+    formula as it is."""
 
     @property
     def options(self) -> dict[str, str]:
@@ -60,11 +63,12 @@ def engine(
     simplify: bool = True,
     extra: str | None = None,
     run_many: Callable[..., list[Estimate]] | None = None,
+    counts_models: bool = False,
 ) -> Callable[[EngineFunction], EngineFunction]:
     """Registers the decorated function under ``name``."""
 
     def register(run: EngineFunction) -> EngineFunction:
-        _ENGINES[name] = Engine(name, run, guarantees, summary, simplify, extra, run_many)
+        _ENGINES[name] = Engine(name, run, guarantees, summary, simplify, extra, run_many, counts_models)
         return run
 
     return register

@@ -44,7 +44,15 @@ def run_in_blocks(
     network: Network, graph: Graph, after_block: Callable[[], None] = lambda: None
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """(mean, std) [F] of log P(formula) after each iteration; ``after_block`` may raise to stop the run."""
-    start = network.encode(graph)
+
+    def embed(prob: Tensor) -> Tensor:
+        out = prob.new_empty(len(prob), network.config.k)
+        for rows in _blocks(0, len(prob)):
+            network.f_enc.write(prob[rows], out[rows])
+            after_block()
+        return out
+
+    start = network.encode(graph, embed)
     (literal, literal_cell), (conjunction, conjunction_cell) = start.literals, start.conjunctions
     disjunction = start.disjunctions
     literal_message, conjunction_message = torch.empty_like(literal), torch.empty_like(conjunction)

@@ -114,6 +114,7 @@ class NeuralCounter:
         if asked:
             largest = max(memory_needed(formulas[i], self.network.config.k) for i in asked)
             check_memory(largest, self.memory)
+            after_block()
             with torch.inference_mode():
                 for step in run_in_blocks(self.network, self._graph([formulas[i] for i in asked]), after_block):
                     mean, std = step

@@ -8,7 +8,7 @@ above 1/e).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -78,10 +78,13 @@ class Network(nn.Module):
     def num_parameters(self) -> int:
         return sum(p.numel() for p in self.parameters())
 
-    def encode(self, graph: Graph) -> States:
-        """v_{x,0}: f_enc(p) for literals (f_enc(1 - p) for negated ones), v_c and v_d for the others."""
+    def encode(self, graph: Graph, f_enc: Callable[[Tensor], Tensor] | None = None) -> States:
+        """v_{x,0}: f_enc(p) for literals (f_enc(1 - p) for negated ones), v_c and v_d for the others.
+
+        ``f_enc`` may be handed in as another way of computing the same.
+        """
         literal_prob = torch.cat([graph.prob, 1.0 - graph.prob])
-        literals = self.f_enc(literal_prob.to(self.v_c.dtype).unsqueeze(1))
+        literals = (f_enc or self.f_enc)(literal_prob.to(self.v_c.dtype).unsqueeze(1))
         # Copies even of one row: inference writes into the states, and a view would write into the weights.
         conjunctions = self.v_c.repeat(graph.num_clauses, 1)
         disjunctions = self.v_d.repeat(graph.num_formulas, 1)
