@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from oracle import dnfs, enumerate_influence, enumerate_marginals, enumerate_pro
 import sharpdnf
 from sharpdnf import DNF
 from sharpdnf.analysis import conjunction, posterior
-from sharpdnf.errors import InvalidFormula, LimitError
+from sharpdnf.errors import InvalidFormula, LimitError, NotMetWarning
 from sharpdnf.generate import PaperSpec, UniformSpec, paper, uniform
 
 DNF_15 = random_dnf(np.random.default_rng(8), 12, 14, (2, 5))
@@ -124,10 +125,26 @@ def test_conditioning(dnf: DNF) -> None:
         assert found.prob == pytest.approx(expected, abs=1e-9)
 
 
+def test_what_is_no_formula_is_said_so() -> None:
+    a = DNF.parse("a")
+    for call in (
+        lambda: sharpdnf.condition([[1]], {1: True}),
+        lambda: sharpdnf.conditional(a, [[1]]),
+        lambda: sharpdnf.conditional([[1]], a),
+    ):
+        with pytest.raises(TypeError, match="expected a DNF, not list"):
+            call()
+    with pytest.raises(TypeError, match="evidence must be a mapping"):
+        sharpdnf.condition(a, ["a"])
+    with pytest.raises(TypeError, match="expected text"):
+        DNF.parse(None)
+
+
 def test_conditional_probability_by_hand() -> None:
     a_or_b = DNF.parse("a | b", {"a": 0.5, "b": 0.5})
     a = DNF.parse("a", {"a": 0.5, "b": 0.5})
     assert sharpdnf.conditional(a, a_or_b).prob == pytest.approx(2.0 / 3.0)
+    assert sharpdnf.conditional(a, a_or_b).log_wmc is None  # not -inf, a count of zero
     assert sharpdnf.count(sharpdnf.condition(a_or_b, {"a": False})).prob == pytest.approx(0.5)
     with pytest.raises(InvalidFormula, match="no variable is named"):
         sharpdnf.condition(a, {"c": True})
@@ -153,6 +170,22 @@ def test_marginals_of_a_large_formula_come_from_samples() -> None:
     assert not found.exact
     assert found.samples > 0
     assert np.all((found.prob >= 0.0) & (found.prob <= 1.0))
+
+
+@pytest.mark.parametrize("ask", ["marginals", "influence", "count_two"])
+def test_arrays_warn_when_the_deadline_cut_them_short(ask: str) -> None:
+    dnf = paper(PaperSpec(1500, 1100, 8), np.random.default_rng(1))
+    dnf = dnf.with_prob(np.r_[0.0, dnf.prob[1:]])
+    call = count_two if ask == "count_two" else getattr(sharpdnf, ask)
+    with pytest.warns(NotMetWarning, match="deadline came first"):
+        assert np.all(np.isfinite(call(dnf, rng=1, timeout=0.0)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.all(np.isfinite(call(dnf, rng=1)))
+
+
+def count_two(dnf: DNF, **asked: object) -> np.ndarray:
+    return sharpdnf.count_weights(dnf, np.stack([dnf.prob, 1.0 - dnf.prob]), epsilon=0.02, **asked)
 
 
 def test_a_compile_that_fails_costs_little_more_than_sampling() -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sharpdnf.engines.counting import count
     from sharpdnf.engines.many import count_many
     from sharpdnf.engines.registry import discover, engine
-    from sharpdnf.errors import ParseError, SharpDNFError
+    from sharpdnf.errors import NotMetWarning, ParseError, SharpDNFError
     from sharpdnf.estimate import Estimate
     from sharpdnf.formats import read, reads, write, writes
     from sharpdnf.learn.counter import NeuralCounter
@@ -40,6 +40,7 @@ _HOME = {
     "Estimate": "estimate",
     "SharpDNFError": "errors",
     "ParseError": "errors",
+    "NotMetWarning": "errors",
     "read": "formats",
     "reads": "formats",
     "write": "formats",
@@ -64,7 +65,7 @@ __all__ = [  # noqa: RUF022 - in the order a newcomer meets them
     "DNF", "Batch", "read", "reads", "write", "writes",
     "count", "count_many", "Estimate", "discover", "engine",
     "marginals", "influence", "sample_models", "condition", "conditional", "most_probable_model", "count_weights",
-    "NeuralCounter", "connect", "ProbDB", "SharpDNFError", "ParseError",
+    "NeuralCounter", "connect", "ProbDB", "SharpDNFError", "ParseError", "NotMetWarning",
 ]  # fmt: skip
 
 

@@ -1,12 +1,14 @@
 """Beyond a number: marginals, influence, models, conditioning, one formula under many probability vectors.
 
-Where the formula compiles to a small d-tree the answers are exact; otherwise they come from samples, and say so.
+Where the formula compiles to a small d-tree the answers are exact; otherwise they come from samples, and say so. At a
+deadline what comes back is the best so far; plain arrays cannot say so, so those functions warn (NotMetWarning).
 """
 
 from __future__ import annotations
 
 import math
 import time
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,7 +23,7 @@ from sharpdnf.engines.counting import Seed, count, make_limit, make_rng
 from sharpdnf.engines.dtree import compile as compile_circuit
 from sharpdnf.engines.registry import require_dnf
 from sharpdnf.engines.sampling import sample_marginals
-from sharpdnf.errors import InvalidFormula, LimitError
+from sharpdnf.errors import InvalidFormula, LimitError, NotMetWarning
 from sharpdnf.estimate import Estimate, Limit, check_tolerance, exact_estimate
 from sharpdnf.simplify import trivial_log_prob
 
@@ -46,7 +48,9 @@ class Posterior:
 
 def marginals(dnf: DNF, **asked: Any) -> FloatArray:
     """float64[n]: P(variable | formula) for all variables; takes the options of :func:`posterior`."""
-    return posterior(dnf, **asked).prob
+    found = posterior(dnf, **asked)
+    _warn_unless(found.met, f"{found.samples} samples")
+    return found.prob
 
 
 def posterior(
@@ -102,18 +106,22 @@ def influence(
     generator, _ = make_rng(rng)
     asked: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "threads": threads}
     out = np.zeros(dnf.num_vars)
+    met = True
     spread = dnf.prob * (1.0 - dnf.prob)
     if _possible(dnf):
         found = sample_marginals(dnf, epsilon=epsilon, delta=delta, rng=generator, limit=limit)
         np.divide(found.prob - dnf.prob, spread, out=out, where=spread > 0)
         out *= math.exp(found.log_prob)
+        met = found.complete
     occurring = np.unique(dnf.literals >> 1)
     for v in occurring[spread[occurring] == 0.0]:
-        p = [
-            count(condition(dnf, {int(v) + 1: side}), rng=generator, timeout=_left(timeout, limit), **asked).prob
+        sides = [
+            count(condition(dnf, {int(v) + 1: side}), rng=generator, timeout=_left(timeout, limit), **asked)
             for side in (True, False)
         ]
-        out[v] = p[0] - p[1]
+        out[v] = sides[0].prob - sides[1].prob
+        met = met and sides[0].met and sides[1].met
+    _warn_unless(met, "what there was time for")
     return out
 
 
@@ -161,7 +169,9 @@ def condition(dnf: DNF, evidence: Mapping[int | str, bool]) -> DNF:
 
     They keep their place with probability 0 or 1, so numbering does not change.
     """
-    prob = dnf.prob.copy()
+    prob = require_dnf(dnf).prob.copy()
+    if not isinstance(evidence, Mapping):
+        raise TypeError(f"evidence must be a mapping such as {{1: True}}, not {type(evidence).__name__}")
     for variable, value in evidence.items():
         prob[_index(dnf, variable)] = float(bool(value))
     return dnf.with_prob(prob)
@@ -179,7 +189,7 @@ def _index(dnf: DNF, variable: int | str) -> int:
 
 def conjunction(left: DNF, right: DNF) -> DNF:
     """left and right as one DNF: every pair of clauses joined. Variables are the same by name, or by number."""
-    left, right = _over_same_variables(left, right)
+    left, right = _over_same_variables(require_dnf(left), require_dnf(right))
     size = left.num_literals * right.num_clauses + right.num_literals * left.num_clauses
     if size > MAX_VARS:
         raise LimitError(f"the conjunction of the two formulas has {size} literals")
@@ -313,10 +323,10 @@ def count_weights(
         return circuit.evaluate(rows)
     generator, _ = make_rng(rng)
     asked: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "threads": threads, "rng": generator}
-    out = np.empty(len(rows))
-    for i, row in enumerate(rows):
-        out[i] = count(dnf.with_prob(row), timeout=_left(timeout, limit), **asked).log_prob
-    return out
+    counted = [count(dnf.with_prob(row), timeout=_left(timeout, limit), **asked) for row in rows]
+    met = sum(estimate.met for estimate in counted)
+    _warn_unless(met == len(rows), f"{met} of {len(rows)} rows within epsilon, the others' certified bounds")
+    return np.array([estimate.log_prob for estimate in counted])
 
 
 def _circuit(dnf: DNF, limit: Limit, *, insist: bool = False) -> Circuit | None:
@@ -334,6 +344,12 @@ def _circuit(dnf: DNF, limit: Limit, *, insist: bool = False) -> Circuit | None:
 def _left(timeout: float | None, limit: Limit) -> float | None:
     """What is left of the caller's timeout for the next of several counts."""
     return None if timeout is None else limit.seconds_left
+
+
+def _warn_unless(met: bool, used: str) -> None:
+    if not met:
+        message = f"the deadline came first: the answer rests on {used} and keeps no (epsilon, delta)"
+        warnings.warn(message, NotMetWarning, stacklevel=3)
 
 
 def _possible(dnf: DNF) -> bool:

@@ -144,6 +144,8 @@ class DNF:
         Variables are numbered in the order in which they appear; ``prob`` is by name, default 1/2. ``true`` is the
         empty clause; an empty text or ``false`` has no clause.
         """
+        if not isinstance(text, str):
+            raise TypeError(f"expected text such as 'a & b | ~c', not {type(text).__name__}")
         index: dict[str, int] = {}
         clauses: list[list[int]] = []
         body = text.strip()

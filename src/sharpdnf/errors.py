@@ -11,6 +11,9 @@ SharpDNFError
 └── SQLError
     ├── UnsupportedSQL  a construct whose answer would not be sound: names it and says why
     └── UncertainTableError  a probability column or block that is not one: names the row
+
+An answer that a deadline cut short is no error: it comes back with ``met=False``, and where there is no place for that,
+with a ``NotMetWarning``.
 """
 
 from __future__ import annotations
@@ -55,6 +58,10 @@ class MissingExtra(SharpDNFError, ImportError):
 
 class LimitError(SharpDNFError):
     """The work would exceed a stated limit."""
+
+
+class NotMetWarning(UserWarning):
+    """The deadline came first: what was returned is the best so far and keeps no (epsilon, delta)."""
 
 
 class CheckpointError(SharpDNFError):
