@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from sharpdnf import DNF, formats, show
+from sharpdnf import DNF, count, formats, reads, show
 from sharpdnf.cli import main, parse_options
 from sharpdnf.estimate import Estimate
 
@@ -162,6 +162,8 @@ def test_several_files_and_a_bad_one(run: Run, tmp_path: Path) -> None:
         ["generate", "nosuch"],
         ["generate", "paper", "-n", "10"],
         ["generate", "paper", "-n", "10", "-m", "5", "-w", "11"],
+        ["generate", "reliability", "-o", "directed=yes"],
+        ["generate", "reliability", "-o", "edges=missing.txt"],
         ["generate", "paper", "-n", "10", "-m", "5", "-w", "3", "-o", "colour=red"],
         ["marginals", "missing.dnf"],
         ["simplify", "missing.dnf"],
@@ -247,6 +249,17 @@ def test_generate(run: Run, tmp_path: Path) -> None:
     assert formats.read(tmp_path / "grid.dnf").num_vars == 12
 
 
+def test_generate_from_a_list_of_edges(run: Run, tmp_path: Path) -> None:
+    edges = tmp_path / "edges.txt"
+    edges.write_text("# a square\na b 0.5\nb,d\n\na c 0.25  # slow\nc d 1\n")
+    words = ("generate", "reliability", "-o", f"edges={edges}", "-o", "source=a", "-o", "target=d", "-o", "prob=0.5")
+    code, out, err = run(*words)
+    assert (code, err) == (0, "")
+    assert count(reads(out), guarantee="exact").prob == pytest.approx(1 - 0.75 * 0.75)
+    edges.write_text("a b\na b c d\n")
+    assert f"{edges}:2: expected an edge" in run(*words)[2]
+
+
 def test_simplify(run: Run) -> None:
     code, out, err = run("simplify", DATA / "certain.dnf")
     assert code == 0
@@ -268,6 +281,20 @@ def test_marginals(run: Run) -> None:
     assert [a["variable"] for a in answers] == ["1", "2", "3"]
     assert answers[0]["prob"] == pytest.approx(2 / 3, rel=0.1)  # 1/4 of the 3/8
     assert "given the formula" in run("marginals", DATA / "named.dnf")[1]
+    assert run("marginals", DATA / "no_variable.dnf", "--json")[1] == ""
+
+
+def test_marginals_are_written_in_one_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    monkeypatch.setattr("sharpdnf.cli.echo", said.append)
+    with pytest.raises(SystemExit):
+        main(["marginals", TWO])
+    assert len(said) == 1 and len(said[0].splitlines()) == 4
+
+
+def test_an_unknown_dialect_is_not_the_files_fault(run: Run) -> None:
+    for file in (TWO, "missing.dnf"):
+        assert run("count", file, "--dialect", "foo")[2].startswith("sharpdnf: unknown dialect 'foo'")
 
 
 def test_version_and_help(run: Run) -> None:
@@ -384,6 +411,14 @@ def test_numbers_of_any_size() -> None:
     assert show.duration(0.0000012) == "1.2 us"
     assert show.duration(0.25) == "250 ms"
     assert show.duration(2.0) == "2 s"
+
+
+def test_an_interval_without_a_promise_is_said_to_be_one() -> None:
+    guess = Estimate(log_prob=-1.0, guarantee="none", engine="neural", log_lower=-2.0, log_upper=-0.5)
+    dnf = DNF.from_clauses([[1]], prob=[0.3])
+    assert "0.606531], not a guarantee" in show.block("f", dnf, guess)
+    assert "not a guarantee" not in show.block("f", dnf, guess.replace(met=False))
+    assert "not a guarantee" not in show.block("f", dnf, guess.replace(guarantee="bounds"))
 
 
 def test_the_guarantee_in_words() -> None:

@@ -104,6 +104,15 @@ def test_gradient_matches_finite_differences(counter: NeuralCounter) -> None:
         assert slope[v] == pytest.approx((ends[0] - ends[1]) / (2 * step), rel=0.02, abs=1e-5)
 
 
+def test_counts_and_weights_come_with_the_estimate(counter: NeuralCounter) -> None:
+    dnf = DNF(np.array([0, 2, 4]), np.array([0, 2, 2, 4]), np.full(3, 0.25), log_scale=2.0)
+    estimate = counter.predict(dnf)
+    assert estimate.log_wmc == pytest.approx(estimate.log_prob + 2.0)
+    assert estimate.count == pytest.approx(8.0 * estimate.prob)
+    with pytest.raises(ValueError, match="delta must lie"):
+        counter.predict(dnf, delta=2.0)
+
+
 def test_trivial_formulas_need_no_network(counter: NeuralCounter) -> None:
     assert counter.predict(DNF.from_clauses([])).prob == 0.0
     assert counter.predict(DNF.from_clauses([[], [1]])).prob == 1.0

@@ -197,6 +197,15 @@ def test_many_does_not_depend_on_threads_or_neighbours() -> None:
     assert np.all(np.abs(by_klm["prob"] / fine["prob"][:3] - 1.0) < 0.15)
 
 
+@pytest.mark.parametrize("engine", ["auto", "sampling"])
+def test_many_tell_the_seed_that_repeats_them(engine: str) -> None:
+    parts = [uniform(UniformSpec(60, 80, 4), np.random.default_rng(i)) for i in range(3)]
+    first = count_many(parts, engine=engine)
+    again = count_many(parts, engine=engine, rng=int(first["seed"][0]))
+    assert np.array_equal(first["log_prob"], again["log_prob"]) and first["samples"].any()
+    assert count_many(parts, engine=engine, rng=2**70)["seed"].tolist() == [2**70] * 3
+
+
 def test_many_stops_at_the_timeout_with_bounds() -> None:
     rng = np.random.default_rng(6)
     batch = Batch.of([paper(PaperSpec(300, 225, 8), rng) for _ in range(50)])

@@ -129,14 +129,16 @@ def marginals(
     given = posterior(dnf, epsilon=epsilon, delta=delta, rng=seed, timeout=timeout, threads=threads)
     names = dnf.names or tuple(str(v) for v in range(1, dnf.num_vars + 1))
     width = max(8, *(len(name) for name in names)) if names else 8
-    if not as_json:
-        echo(f"{'variable':<{width}}  {'prior':>10}  {'given the formula':>17}  {'std. error':>10}")
+    head = f"{'variable':<{width}}  {'prior':>10}  {'given the formula':>17}  {'std. error':>10}"
+    lines = [] if as_json else [head]
     columns = (dnf.prob.tolist(), given.prob.tolist(), given.std_error.tolist())
     for name, prior, updated, error in zip(names, *columns, strict=True):
         if as_json:
-            echo(json.dumps({"variable": name, "prior": prior, "prob": updated, "std_error": error}))
+            lines.append(json.dumps({"variable": name, "prior": prior, "prob": updated, "std_error": error}))
         else:
-            echo(f"{name:<{width}}  {prior:>10.6g}  {updated:>17.6g}  {error:>10.2g}")
+            lines.append(f"{name:<{width}}  {prior:>10.6g}  {updated:>17.6g}  {error:>10.2g}")
+    if lines:
+        echo("\n".join(lines))
     raise typer.Exit(0 if given.met else NOT_MET)
 
 
@@ -151,7 +153,8 @@ def generate(
     seed: Seed = None,
     dialect: Annotated[str, typer.Option(help="sharpdnf, pepin, mcc, pysdd or cnf-negation")] = "sharpdnf",
     option: Annotated[
-        list[str] | None, typer.Option("-o", "--option", metavar="KEY=VALUE", help="of the family, such as rows=5")
+        list[str] | None,
+        typer.Option("-o", "--option", metavar="KEY=VALUE", help="of the family, such as rows=5 or edges=FILE"),
     ] = None,
 ) -> None:
     """A random or structured formula from a seed."""

@@ -35,6 +35,10 @@ def check_tolerance(epsilon: float, delta: float) -> None:
     """Both in (0, 1): anything else is the caller's mistake."""
     if not 0.0 < epsilon < 1.0:
         raise ValueError(f"epsilon must lie strictly between 0 and 1, not {epsilon}")
+    check_delta(delta)
+
+
+def check_delta(delta: float) -> None:
     if not 0.0 < delta < 1.0:
         raise ValueError(f"delta must lie strictly between 0 and 1, not {delta}")
 
@@ -81,7 +85,9 @@ class Estimate:
     seed: int | None = None
     met: bool = True
     count: int | float | None = None
-    log_wmc: float = -math.inf
+    """2^n P, an int where it is exact; None if the answer is no count, as for a conditional probability."""
+    log_wmc: float | None = None
+    """Of the weighted count, or None likewise."""
     info: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -141,6 +147,12 @@ class Estimate:
             return None if isinstance(value, float) and not math.isfinite(value) else value
 
         return {name: plain(getattr(self, name)) for name in names}
+
+
+def model_count(log_prob: float, num_vars: int) -> float:
+    """2^n P as a double, inf beyond it."""
+    log_count = log_prob + num_vars * math.log(2.0)
+    return math.exp(log_count) if log_count < 709.0 else math.inf
 
 
 def exact_estimate(log_prob: float, engine: str, *, seconds: float = 0.0, **rest: Any) -> Estimate:

@@ -41,6 +41,7 @@ Path = str | os.PathLike[str]
 
 def read(path: Path, dialect: str | None = None) -> DNF:
     """Reads a file, gzipped or not; ``-`` is standard input. Raises ParseError with the file and the line."""
+    _check_dialect(dialect)
     name = os.fspath(path)
     shown = "<stdin>" if name == "-" else name
     try:
@@ -58,6 +59,7 @@ def read(path: Path, dialect: str | None = None) -> DNF:
 
 def reads(text: str | bytes, dialect: str | None = None) -> DNF:
     """Reads a formula from a string."""
+    _check_dialect(dialect)
     data = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else bytes(text)
     return _parse((data[i : i + CHUNK] for i in range(0, len(data), CHUNK)), "<text>", dialect)
 
@@ -102,9 +104,12 @@ def _encode(dnf: DNF, head: list[str], negate: bool) -> Iterator[bytes]:
         first = last
 
 
-def _parse(chunks: Iterable[bytes], name: str, dialect: str | None) -> DNF:
+def _check_dialect(dialect: str | None) -> None:
     if dialect is not None and dialect not in READ_DIALECTS:
         raise ValueError(f"unknown dialect {dialect!r}: choose from {', '.join(READ_DIALECTS)}")
+
+
+def _parse(chunks: Iterable[bytes], name: str, dialect: str | None) -> DNF:
     parser = _native.Parser(dialect or "")
     try:
         for i, chunk in enumerate(chunks):

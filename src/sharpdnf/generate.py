@@ -248,21 +248,43 @@ def generate(family: str, rng: np.random.Generator, **options: Any) -> DNF:
 
 
 def _from_text(name: str, text: str, annotation: str) -> Any:
-    """An option as a command line gives it: 3, 3-8 (a range of widths), 0.5, true, or a word."""
+    """An option as a command line gives it: 3, 3-8 (a range of widths), 0.5, true, a file of edges, or a word."""
     word = text.strip().lower()
     try:
         if name == "width" and "-" in word:
             low, high = word.split("-")
             return int(low), int(high)
+        if name == "edges":
+            return _read_edges(text)
         if "bool" in annotation and word in ("true", "false"):
             return word == "true"
+        if annotation == "bool":
+            raise ValueError
         if annotation.startswith("int"):
             return int(word)
         if annotation.startswith("float"):
             return None if word == "none" else float(word)
+    except InvalidFormula:
+        raise
     except ValueError:
         raise ValueError(f"option {name!r} must be {annotation}, not {text!r}") from None
     return text
+
+
+def _read_edges(path: str) -> list[tuple[Any, ...]]:
+    """One edge a line, ``u v`` or ``u v p``, by blanks or commas; # begins a comment. Nodes are words."""
+    edges: list[tuple[Any, ...]] = []
+    with open(path, encoding="utf-8", errors="replace") as file:
+        for number, line in enumerate(file, start=1):
+            words = line.partition("#")[0].replace(",", " ").split()
+            try:
+                edge = (*words[:2], *map(float, words[2:]))
+            except ValueError:
+                edge = ()
+            if words and not 2 <= len(edge) <= 3:
+                raise InvalidFormula(f"{path}:{number}: expected an edge u v or u v p, not {line.strip()!r}")
+            edges += [edge] if words else []
+    return edges
 
 
 def _hint(name: str, known: Mapping[str, object]) -> str:

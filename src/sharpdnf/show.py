@@ -68,6 +68,12 @@ def interval(estimate: Estimate) -> str:
     return f"[{scientific(low)}, {scientific(high)}]"
 
 
+def interval_holds(estimate: Estimate) -> bool:
+    """Whether the interval is promised; that of an engine without a promise may be a guess."""
+    certain = (estimate.log_certified_lower, estimate.log_certified_upper)
+    return not estimate.met or estimate.guarantee != "none" or (estimate.log_lower, estimate.log_upper) == certain
+
+
 def unweighted(dnf: DNF) -> bool:
     """Whether the answer is a number of models: no weights (a scale of 1) or weights of 1 (a scale of 2^n)."""
     plain = dnf.log_scale == 0.0 or math.isclose(dnf.log_scale, dnf.num_vars * math.log(2), rel_tol=1e-12)
@@ -81,7 +87,7 @@ def weighted_count(dnf: DNF, estimate: Estimate) -> tuple[str, str] | None:
             return "models", whole(estimate.count)
         return "models", "about " + scientific(estimate.log_prob + dnf.num_vars * math.log(2))
     if dnf.log_scale:
-        return "weighted count", scientific(estimate.log_wmc)
+        return "weighted count", scientific(estimate.log_prob + dnf.log_scale)
     return None
 
 
@@ -89,7 +95,7 @@ def block(name: str, dnf: DNF, estimate: Estimate) -> str:
     """One formula and its answer, a fact a line."""
     facts = [
         ("probability", scientific(estimate.log_prob)),
-        ("interval", interval(estimate)),
+        ("interval", interval(estimate) + ("" if interval_holds(estimate) else ", not a guarantee")),
         ("guarantee", guarantee(estimate)),
     ]
     counted = weighted_count(dnf, estimate)
@@ -127,7 +133,7 @@ def json_line(name: str, estimate: Estimate) -> str:
 def competition_lines(dnf: DNF, estimate: Estimate) -> str:
     """The output of the model counting competition; a pac line only where that guarantee holds."""
     plain = unweighted(dnf)
-    log_value = estimate.log_prob + dnf.num_vars * math.log(2) if plain else estimate.log_wmc
+    log_value = estimate.log_prob + (dnf.num_vars * math.log(2) if plain else dnf.log_scale)
     log10 = "-inf" if log_value == -math.inf else f"{log_value / LN10:.15g}"
     lines = [
         f"s {'SATISFIABLE' if dnf.num_clauses else 'UNSATISFIABLE'}",

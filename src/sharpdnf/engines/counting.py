@@ -15,11 +15,10 @@ from sharpdnf.dnf import DNF
 from sharpdnf.engines.auto import clip
 from sharpdnf.engines.bounds import certified_bounds
 from sharpdnf.engines.registry import Engine, check_guarantee, check_options, find, require_dnf
-from sharpdnf.estimate import Estimate, Limit, check_tolerance, exact_estimate
+from sharpdnf.estimate import Estimate, Limit, check_tolerance, exact_estimate, model_count
 from sharpdnf.simplify import Simplified, simplify, trivial_log_prob
 
 Seed = int | np.random.Generator | None
-LOG2 = math.log(2.0)
 COMPILE_WORK = 50_000_000
 """Literals looked at for an integer that nobody asked for: bounds that meet to rounding are cheap, their circuit need
 not be."""
@@ -161,8 +160,7 @@ def _model_count(dnf: DNF, estimate: Estimate, wanted: str, limit: Limit) -> int
         models = _exact_models(dnf, None if wanted == "exact" else COMPILE_WORK, limit)
         if models is not None:
             return models
-    log_count = estimate.log_prob + dnf.num_vars * LOG2
-    return math.exp(log_count) if log_count < 709.0 else math.inf
+    return model_count(estimate.log_prob, dnf.num_vars)
 
 
 def _exact_models(dnf: DNF, work: int | None, limit: Limit) -> int | None:

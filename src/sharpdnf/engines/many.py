@@ -36,7 +36,8 @@ def count_many(
     """Counts every formula; returns columns, one entry a formula. ``delta`` holds for each formula on its own.
 
     Columns: prob, lower, upper, certified_lower, certified_upper, their log_ versions, guarantee, engine, samples,
-    met. Formula i's draws depend on (seed, i) alone. At ``timeout`` what is left gets certified bounds, met False.
+    met, seed (of the whole run, the same in every row). Formula i's draws depend on (seed, i) alone. At ``timeout``
+    what is left gets certified bounds, met False.
     """
     check_tolerance(epsilon, delta)
     stacked = batch if isinstance(batch, Batch) else Batch.of(batch)
@@ -59,12 +60,12 @@ def count_many(
         seconds=limit.seconds_left,
         memory=limit.memory,
     )
-    return _finish(table, METHODS[table["engine"]], np.array(PROMISES)[table["guarantee"]])
+    return _finish(table, METHODS[table["engine"]], np.array(PROMISES)[table["guarantee"]], seed)
 
 
 def _one_by_one(batch: Batch, rng: Seed, timeout: float | None, asked: dict[str, Any]) -> Table:
     limit = make_limit(timeout, asked["threads"])
-    generator, _ = make_rng(rng)
+    generator, seed = make_rng(rng)
     if find(asked["engine"]).run_many is not None:
         estimates = count_together([batch[index] for index in range(len(batch))], generator, limit, asked)
     else:
@@ -75,11 +76,11 @@ def _one_by_one(batch: Batch, rng: Seed, timeout: float | None, asked: dict[str,
     table: Table = {name: np.array([getattr(e, name) for e in estimates], dtype=np.float64) for name in LOGS}
     table["samples"] = np.array([e.samples for e in estimates], dtype=np.int64)
     table["met"] = np.array([e.met for e in estimates], dtype=bool)
-    return _finish(table, np.array([e.engine for e in estimates]), np.array([e.guarantee for e in estimates]))
+    return _finish(table, np.array([e.engine for e in estimates]), np.array([e.guarantee for e in estimates]), seed)
 
 
-def _finish(table: Table, engine: npt.NDArray[Any], guarantee: npt.NDArray[Any]) -> Table:
+def _finish(table: Table, engine: npt.NDArray[Any], guarantee: npt.NDArray[Any], seed: int) -> Table:
     plain = {name.removeprefix("log_"): np.exp(table[name]) for name in LOGS}
     logs = {name: table[name] for name in LOGS}
     rest = {"guarantee": guarantee, "engine": engine, "samples": table["samples"], "met": table["met"].astype(bool)}
-    return {**plain, **logs, **rest}
+    return {**plain, **logs, **rest, "seed": np.full(len(engine), seed)}

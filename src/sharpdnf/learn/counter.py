@@ -15,7 +15,7 @@ import torch
 
 from sharpdnf.dnf import DNF, FloatArray
 from sharpdnf.errors import CheckpointError
-from sharpdnf.estimate import Estimate, exact_estimate
+from sharpdnf.estimate import Estimate, check_delta, exact_estimate, model_count
 from sharpdnf.learn.blocks import check_memory, gradient_memory_needed, memory_needed, run_in_blocks
 from sharpdnf.learn.graph import Graph
 from sharpdnf.learn.model import Network, check_device, load_network, save_network
@@ -108,6 +108,7 @@ class NeuralCounter:
         self, formulas: Sequence[DNF], *, delta: float = 0.05, after_block: Callable[[], None] = lambda: None
     ) -> list[Estimate]:
         """Formulas taken together as one graph; those that need no network are answered without."""
+        check_delta(delta)
         start = time.perf_counter()
         out = [_trivial(dnf) for dnf in formulas]
         asked = [i for i, estimate in enumerate(out) if estimate is None]
@@ -160,15 +161,18 @@ class NeuralCounter:
             low, high = self.residuals.interval(mean, dnf.num_vars, delta)
             info["interval"] = NOT_A_GUARANTEE
         return Estimate(
-            log_prob=mean, guarantee="none", engine="neural", log_lower=low, log_upper=high, seconds=seconds, info=info
-        )
+            log_prob=mean, guarantee="none", engine="neural", log_lower=low, log_upper=high, seconds=seconds, info=info,
+            log_wmc=mean + dnf.log_scale, count=model_count(mean, dnf.num_vars),
+        )  # fmt: skip
 
 
 def _trivial(dnf: DNF) -> Estimate | None:
     """No clause is false, an empty clause is true: neither has anything to pass messages along."""
     if dnf.num_clauses == 0:
-        return exact_estimate(-math.inf, "neural")
-    return exact_estimate(0.0, "neural") if int(dnf.widths.min()) == 0 else None
+        return exact_estimate(-math.inf, "neural", count=0, log_wmc=-math.inf)
+    if int(dnf.widths.min()) == 0:
+        return exact_estimate(0.0, "neural", count=1 << dnf.num_vars, log_wmc=dnf.log_scale)
+    return None
 
 
 def node_batches(formulas: Sequence[DNF]) -> list[list[int]]:
