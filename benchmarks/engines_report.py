@@ -14,6 +14,7 @@ from sharpdnf.report import PAPER_RUNTIMES
 
 PAPER_SIZES = (1_000, 5_000, 10_000, 15_000)
 FAMILIES = ("plain", "privileged")
+EVERYWHERE = ("pass", "empty call", "sampling kernel", "conditioned kernel", "sampling", "auto", "conditioned")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +121,14 @@ def _median_of(cell: list[Row], field: str) -> Callable[[str], float]:
 
 def other_table(rows: list[Row]) -> str:
     """Engines measured on some cells only: medians over a cell's formulas, and the worst error."""
-    names = ("klm", "dtree", "bounds", "lbp", "neural", "pepin", "sampling vs pepin", "sampling at pepin's error")
+    first = ("klm", "dtree", "bounds", "lbp", "neural")  # then those that came later
+    last = ("pepin", "sampling vs pepin", "sampling at pepin's error")
     lines = [
         "| engine | family | n | w | formulas | seconds | samples | relative error: median | worst | passes |",
         "|" + "---|" * 10,
     ]
-    cells = {(r.engine, *_cell(r)): None for r in rows if r.engine in names and r.family in FAMILIES}
+    cells = {(r.engine, *_cell(r)): None for r in rows if r.engine not in EVERYWHERE and r.family in FAMILIES}
+    names = [*first, *sorted({cell[0] for cell in cells} - {*first, *last}), *last]
     for engine, n, w, family in sorted(cells, key=lambda cell: (names.index(cell[0]), *cell[1:])):
         mine = [r for r in rows if (r.engine, *_cell(r)) == (engine, n, w, family)]
         seconds, samples, error, passes = (
