@@ -121,6 +121,7 @@ class RowSorter {
     // One column whose values lie close together: a single counting pass.
     template <class T> bool scatter(const T *value, SortedRows &out) {
         const auto [base, range] = spread(value);
+        if (poll_.stopped()) return true;
         if (!close(range)) return false;
         struct Bucket {
             int32_t end, first;  // where its rows end, all but those already in place; the first of them
@@ -150,10 +151,14 @@ class RowSorter {
         });
         return true;
     }
-    // (the least value, the largest minus it); a plain loop, which compilers vectorise.
-    template <class T> std::pair<uint64_t, uint64_t> spread(const T *value) const {
+    // (the least value, the largest minus it), unless told to stop; plain loops, which compilers vectorise.
+    template <class T> std::pair<uint64_t, uint64_t> spread(const T *value) {
         T low = value[0], high = value[0];
-        for (int32_t row = 1; row < rows_; ++row) low = std::min(low, value[row]), high = std::max(high, value[row]);
+        by_blocks([&, value](int32_t row, int32_t last) {
+            T least = low, most = high;
+            for (; row < last; ++row) least = std::min(least, value[row]), most = std::max(most, value[row]);
+            low = least, high = most;
+        });
         const auto base = static_cast<uint64_t>(int64_t{low});
         return {base, static_cast<uint64_t>(int64_t{high}) - base};
     }
@@ -168,6 +173,7 @@ class RowSorter {
     }
     template <class T> void sort_by_values(const T *value) {
         const auto [base, range] = spread(value);
+        if (poll_.stopped()) return;
         const auto offset = [value, base = base](int32_t row) { return static_cast<uint64_t>(int64_t{value[row]}) - base; };
         if (close(range)) return pass(range + 1, offset);
         constexpr int kBits = 11;
@@ -183,8 +189,10 @@ class RowSorter {
     template <class Digit> void pass(std::size_t buckets, Digit digit) {
         count(buckets, digit);
         if (poll_.stopped()) return;
-        for (int32_t i = 0; i < rows_; ++i) to_[place_[digit(from_[i])]++] = from_[i];
-        std::swap(from_, to_);
+        by_blocks([&, from = from_.data(), to = to_.data(), place = place_.data()](int32_t i, int32_t last) {
+            for (; i < last; ++i) to[place[digit(from[i])]++] = from[i];
+        });
+        if (!poll_.stopped()) std::swap(from_, to_);  // else `from_` still holds every row once
     }
 
     int32_t rows_;
@@ -256,10 +264,14 @@ inline LineageClauses lineage_clauses(const int32_t *rows, int64_t clauses, int6
         return out;
     }
     std::vector<int32_t> literal(num_rows, -1);
-    for (int64_t i = 0; i < clauses * width; ++i)
-        if (rows[i] >= 0) literal[rows[i]] = 0;
-    for (int64_t r = 0; r < num_rows; ++r)
-        if (literal[r] == 0) literal[r] = 2 * static_cast<int32_t>(out.row_of_var.size()), out.row_of_var.push_back(r);
+    by_blocks(clauses * width, poll, [&](int64_t i, int64_t last) {
+        for (; i < last; ++i)
+            if (rows[i] >= 0) literal[rows[i]] = 0;
+    });
+    by_blocks(num_rows, poll, [&](int64_t r, int64_t last) {
+        for (; r < last; ++r)
+            if (literal[r] == 0) literal[r] = 2 * static_cast<int32_t>(out.row_of_var.size()), out.row_of_var.push_back(r);
+    });
     write_clauses(rows, clauses, width, [&](int32_t row) { return literal[row]; }, out, poll);
     return out;
 }
