@@ -225,6 +225,9 @@ def test_what_is_decided_is_not_refined(monkeypatch: pytest.MonkeyPatch) -> None
     assert sum(len(index) * delta for _, delta, index in fake.asked) <= 0.05
     assert kept.tolist() == [3, 4]
     assert counts.near_cut.tolist() == [False, False, True, True, False]
+    last = [min(epsilon for epsilon, _, index in fake.asked if i in index) for i in range(5)]
+    assert counts.guarantee.tolist() == ["relative" if epsilon == 0.1 else "interval" for epsilon in last]
+    assert "interval" in counts.guarantee and "relative" in counts.guarantee
 
 
 def test_top_k_stops_early_and_flags_ties(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,6 +238,16 @@ def test_top_k_stops_early_and_flags_ties(monkeypatch: pytest.MonkeyPatch) -> No
     assert len(kept) == 2 and counts.near_cut.tolist() == [True, True, True, False]
     _, _, kept = decide(monkeypatch, [0.9, 0.1, 0.2], limit=1, descending=False)
     assert kept.tolist() == [1]
+
+
+def test_refusals_speak_the_querys_language(db: sharpdnf.ProbDB) -> None:
+    for sql, word in (
+        ("SELECT src FROM edge TABLESAMPLE 10%", "sampling"),
+        ("SELECT src FROM edge USING SAMPLE 2", "sampling"),
+        ("SELECT list(src) FROM edge", "list"),
+    ):
+        with pytest.raises(UnsupportedSQL, match=word):
+            db.sql(sql)
 
 
 def test_names_that_could_hide_rows(db: sharpdnf.ProbDB) -> None:
@@ -314,6 +327,11 @@ def test_the_command_line(tmp_path: Path) -> None:
     target = tmp_path / "out.parquet"
     assert CliRunner().invoke(app, [*common, TWO_STEPS, "--parquet", str(target)]).exit_code == 0
     assert pa.parquet.read_table(target).column("prob").to_pylist() == [0.25]
+    odd = CliRunner().invoke(app, [*common, "SELECT 'nan'::DOUBLE AS x, [1.5, 'inf'::DOUBLE] AS y FROM edge", "--json"])
+    row = json.loads(odd.stdout, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
+    assert row["x"] is None and row["y"] == [1.5, None] and row["prob"] == 0.75
+    for wrong in (["--timeout", "-1"], ["--limit", "-1"], ["--csv", "--json"]):
+        assert CliRunner().invoke(app, [*common, TWO_STEPS, *wrong]).exit_code != 0, wrong
     rewritten = CliRunner().invoke(app, [*common, TWO_STEPS, "--show-sql"])
     assert "_sharpdnf_id" in rewritten.output
 

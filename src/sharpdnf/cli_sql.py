@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -31,7 +32,7 @@ def sql(
     engine: Annotated[str, typer.Option(help="counting engine")] = "auto",
     timeout: Annotated[float | None, typer.Option(help="seconds, for database and counting together")] = None,
     seed: Annotated[int | None, typer.Option(help="of the random numbers")] = None,
-    limit: Annotated[int, typer.Option(help="answers to print")] = 50,
+    limit: Annotated[int, typer.Option(min=0, help="answers to print")] = 50,
     show_sql: Annotated[bool, typer.Option("--show-sql", help="print the rewritten SQL and stop")] = False,
     csv: Annotated[bool, typer.Option("--csv", help="print the answers as CSV")] = False,
     json: Annotated[bool, typer.Option("--json", help="print one JSON object a line")] = False,
@@ -40,6 +41,8 @@ def sql(
     """Answer SQL over tables with a probability column, each answer with its probability."""
     import sharpdnf
 
+    if csv and json:
+        raise typer.BadParameter("--csv and --json both print: ask for one", param_hint="--csv")
     database = sharpdnf.connect(db)
     for entry in table:
         name, separator, path = entry.partition("=")
@@ -96,6 +99,17 @@ def _print(answers: Answers, limit: int) -> None:
     Console(width=width).print(answers.table(limit))
 
 
+def _plain(value: Any) -> Any:
+    """Without numbers that JSON has no word for: nan and infinities become null, in lists and structures too."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {str(key): _plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    return value
+
+
 def _write(answers: Answers, csv: bool, json: bool, parquet: Path | None) -> None:
     data = answers.arrow()
     if csv:
@@ -107,7 +121,7 @@ def _write(answers: Answers, csv: bool, json: bool, parquet: Path | None) -> Non
         import json as encoder
 
         for row in data.to_pylist():
-            typer.echo(encoder.dumps(row, default=str))
+            typer.echo(encoder.dumps(_plain(row), default=str, allow_nan=False))
     if parquet is not None:
         import pyarrow.parquet
 

@@ -184,8 +184,10 @@ def check_faithful(sql: str, tree: exp.Expression, dialect: str) -> None:
 
     before, after = calls(sql), calls(tree.sql(dialect))
     kept = NOTATIONS | NOT_FUNCTIONS | (set() if dialect == "sqlite" else {"mod"})
-    changed = sorted(name for name in (before - after) + (after - before) if name not in kept)
-    if changed:
+    if tree.find(exp.TableSample) is not None:
+        refuse("sampling (TABLESAMPLE, USING SAMPLE)", "it draws other rows from call to call")
+    changed = [name for names in (before - after, after - before) for name in sorted(names) if name not in kept]
+    if changed:  # as the query spells it, if it does
         refuse(f"{changed[0]}() as it stands here", "the SQL parser would replace it by another function")
 
 

@@ -234,6 +234,8 @@ class ProbDB:
         all answers together. ``timeout`` limits database and counting together.
         """
         check_tolerance(epsilon, delta)
+        if timeout is not None and not timeout >= 0.0:
+            raise ValueError(f"timeout must not be negative, not {timeout}")
         deadline = None if timeout is None else time.monotonic() + timeout
         options = Options(guarantee, epsilon, delta, rng, deadline, threads, engine, progress)
         self._check_fresh()

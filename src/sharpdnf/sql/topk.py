@@ -3,7 +3,8 @@
 Every round counts the undecided answers at half the epsilon of the round before, down to the epsilon asked for; each
 (answer, round) gets delta / (answers * rounds), so by the union bound all intervals hold at once with probability
 1 - delta, whatever is stopped when. What is undecided at the end lies within a factor 1 +- epsilon of the cut and is
-flagged. (Re, Dalvi, Suciu, "Efficient top-k query evaluation on probabilistic data", ICDE 2007: multisimulation.)
+flagged; what was decided before it reached epsilon promises its interval and no more. (Re, Dalvi, Suciu, "Efficient
+top-k query evaluation on probabilistic data", ICDE 2007: multisimulation.)
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ FloatArray = npt.NDArray[np.float64]
 Verdict = tuple[BoolArray, BoolArray]
 """(surely in, surely out)"""
 FIRST_EPSILON = 0.5
+INTERVAL = "interval"
+"""The guarantee of an answer decided early: lower and upper hold with probability 1 - delta, and no epsilon does."""
 ROUNDING = 1e-12
 
 
@@ -44,10 +47,12 @@ def decide(
     share = options.delta / max(1, len(batch) * len(epsilons))
     counts: Counts | None = None
     todo = np.arange(len(batch))
+    reached = np.full(len(batch), np.inf)
     rng = np.random.default_rng(options.rng)
     for epsilon in epsilons:
         found = count_batch(select(batch, todo), options.replace(epsilon=epsilon, delta=share, rng=rng))
         counts = found if counts is None else _update(counts, found, todo)
+        reached[todo] = epsilon
         inside, outside = verdict(counts, cuts, limit, descending=descending)
         open_ = ~(inside | outside) & (counts.lower < counts.upper)
         todo = np.flatnonzero(open_)
@@ -58,6 +63,7 @@ def decide(
     assert counts is not None
     inside, outside = verdict(counts, cuts, limit, descending=descending)
     counts.near_cut = ~(inside | outside)
+    counts.guarantee[(reached > options.epsilon) & np.isin(counts.guarantee, ("relative", "additive"))] = INTERVAL
     return counts, _chosen(counts, inside, outside, cuts, limit, descending=descending)
 
 
