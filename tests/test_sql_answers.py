@@ -174,6 +174,8 @@ def test_expected_values_that_are_refused(db: sharpdnf.ProbDB) -> None:
         "SELECT expected_count(DISTINCT src) FROM edge",
         "SELECT expected_count() + 1 FROM edge",
         "SELECT DISTINCT src, expected_count() FROM edge GROUP BY src",
+        "SELECT expected_count() FROM edge HAVING prob() > 2",
+        "SELECT expected_count() FROM edge ORDER BY prob() DESC LIMIT 0",
     ):
         with pytest.raises(SQLError):
             db.sql(sql)
@@ -189,6 +191,39 @@ def test_threshold_and_top(db: sharpdnf.ProbDB) -> None:
     assert tied["near_cut"].tolist() == [False, True]
     assert len(db.sql("SELECT src FROM edge ORDER BY prob() DESC LIMIT 0")) == 0
     assert db.sql("SELECT src, dst FROM edge ORDER BY dst DESC, src").df()["dst"].tolist() == [4, 3, 3, 2]
+
+
+def test_order() -> None:
+    """By the columns, as the select list counts them, with NULLs where the database puts them."""
+    for kind, small in (("duckdb", False), ("sqlite", True)):
+        database = Database(kind)
+        database.run("CREATE TABLE e (a integer, b integer, p double precision)")
+        database.run("INSERT INTO e VALUES (1, 1, 0.5), (1, 2, 0.5), (2, 9, 0.25), (NULL, 3, 0.75)")
+        database.run("CREATE TABLE s (a integer, b integer)")
+        database.run("INSERT INTO s VALUES (1, 1), (2, 2), (3, 3)")
+        found = sharpdnf.connect(database.connection)
+        found.uncertain("e", prob="p")
+
+        def column(sql: str, name: str = "a", found: sharpdnf.ProbDB = found) -> list[int | None]:
+            return found.sql(sql).arrow().column(name).to_pylist()  # type: ignore[no-any-return]
+
+        assert column("SELECT a FROM e ORDER BY a") == ([None, 1, 2] if small else [1, 2, None])
+        assert column("SELECT a FROM e ORDER BY a DESC") == [2, 1, None]
+        assert column("SELECT a FROM e ORDER BY a DESC NULLS FIRST") == [None, 2, 1]
+        assert column("SELECT a FROM e ORDER BY a NULLS FIRST") == [None, 1, 2]
+        assert column("SELECT a FROM e ORDER BY a NULLS LAST") == [1, 2, None]
+        assert column("SELECT expected_sum(b), a FROM e GROUP BY a ORDER BY 1") == [1, 2, None]  # 1.5, 2.25, 2.25
+        assert column("SELECT expected_sum(b), a FROM e GROUP BY a ORDER BY 2 DESC") == [2, 1, None]
+        assert column("SELECT a, expected_count() AS n FROM e GROUP BY a ORDER BY n") == [2, None, 1]
+        assert column("SELECT a FROM s ORDER BY a DESC") == [3, 2, 1]
+        assert column("SELECT a FROM s ORDER BY a DESC LIMIT 2") == [3, 2]
+        assert sorted(column("SELECT a FROM s ORDER BY b DESC LIMIT 2")) == [2, 3]  # type: ignore[type-var]
+        for sql in ("SELECT a FROM e ORDER BY b", "SELECT a FROM e ORDER BY 2", "SELECT a, a FROM e ORDER BY a"):
+            with pytest.raises(UnsupportedSQL, match="ORDER BY"):
+                found.sql(sql)
+        if kind == "duckdb":
+            with pytest.raises(UnsupportedSQL, match="whole number"):
+                found.sql("SELECT a FROM e ORDER BY prob() DESC LIMIT 50%")
 
 
 class FakeCounter:
@@ -306,6 +341,13 @@ def test_the_time_limit_holds_in_the_database() -> None:
         found.sql("SELECT 1 AS x FROM n a, n b, n c, n d WHERE a.a + b.a = c.a + d.a", timeout=0.3)
 
 
+def test_time_limits_that_are_none(db: sharpdnf.ProbDB) -> None:
+    for timeout in (-1.0, float("nan")):
+        with pytest.raises(ValueError, match="timeout"):
+            db.sql(TWO_STEPS, timeout=timeout)
+    assert db.sql(TWO_STEPS, timeout=float("inf")).prob == pytest.approx([0.5875, 0.45])
+
+
 @pytest.mark.parametrize("name", ["network_reliability", "entity_resolution", "sensor_readings"])
 def test_examples_run(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     answers = runpy.run_path(str(EXAMPLES / f"{name}.py"))["main"]()
@@ -381,11 +423,45 @@ def test_one_sqlite_file_under_two_names(tmp_path: Path) -> None:
     assert found.sql("SELECT a FROM e").prob.tolist() == [0.5]
 
 
-def test_functions_that_the_parser_would_exchange() -> None:
-    found = sharpdnf.connect(sqlite3.connect(":memory:"))
-    for sql in ("SELECT CAST('2020-01-31' AS DATE)", "SELECT mod(7, 3)"):
+EXCHANGED = [
+    ("sqlite", "CAST('2020-01-31' AS DATE)"),
+    ("sqlite", "mod(7, 3)"),
+    ("sqlite", "CAST(7 AS NUMERIC) / 2"),
+    ("sqlite", "CAST(7 AS BOOLEAN)"),
+    ("sqlite", "CAST('7' AS STRING)"),
+    ("sqlite", "0xFFFFFFFFFFFFFFFF"),
+    ("duckdb", "format('%s', 7)"),
+    ("duckdb", """'{"a": {"b": 1}, "a.b": 2}'::JSON -> 'a.b'"""),
+    ("duckdb", "datetime('2020-01-31')"),
+]
+
+
+@pytest.mark.parametrize(("kind", "expression"), EXCHANGED)
+def test_what_the_parser_would_exchange(kind: str, expression: str) -> None:
+    """It is refused in the query and in a view, and where it says the same it is not."""
+    database = Database(kind)
+    found = sharpdnf.connect(database.connection)
+    database.run("CREATE TABLE e (a integer, p double precision)")
+    found.uncertain("e", prob="p")
+    with pytest.raises(UnsupportedSQL, match="parser"):
+        found.sql(f"SELECT {expression}")
+    if "datetime" not in expression:
+        database.run(f"CREATE VIEW v (x) AS SELECT {expression} AS y FROM e")
         with pytest.raises(UnsupportedSQL, match="parser"):
-            found.sql(sql)
+            found.sql("SELECT x FROM v")
+
+
+def test_what_the_parser_may_spell_differently() -> None:
+    database = Database("duckdb")
+    found = sharpdnf.connect(database.connection)
+    for expression in (
+        ".5 + 1.50", "CAST('7' AS VARCHAR(2))", "CAST(7 AS NUMERIC)", "DATE '2020-01-31' + INTERVAL '1 day'",
+        "INTERVAL 1 DAY = INTERVAL '1' DAY", "date_trunc('month', DATE '2020-01-31')", "$$it's$$", "1e3",
+        """'{"a": [7]}'::JSON -> 'a' -> 0""", "(SELECT sum(range) FROM range(3))",
+    ):  # fmt: skip
+        assert found.sql(f"SELECT {expression}").arrow().column(0).to_pylist() == [
+            database.ask(f"SELECT {expression}")[0][0]
+        ], expression
 
 
 @pytest.mark.parametrize(("operator", "kept"), [(">", []), (">=", [1, 2]), ("<", []), ("<=", [1, 2])])

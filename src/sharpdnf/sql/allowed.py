@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from typing import NoReturn
 
 from sqlglot import exp
 from sqlglot.dialects import Dialect
+from sqlglot.errors import ErrorLevel
 from sqlglot.tokens import TokenType
 
 from sharpdnf.errors import UnsupportedSQL
@@ -100,6 +102,11 @@ SYNONYMS = {
 """Names that the parser exchanges and the databases treat alike, by test."""
 NOTATIONS = frozenset(["cast", "power", "if", "sqrt", "regexp_matches", "starts_with", "case", "count"])
 """Calls that also have an operator or keyword form: x::int, 2 ^ 3, ..."""
+SIZED = frozenset(
+    ["char", "character", "varying", "varchar", "bpchar", "nchar", "nvarchar", "text", "decimal", "numeric"]
+)
+"""Types with a size that the parser may write out or leave out, as the databases do."""
+CONSTANTS = frozenset([TokenType.NUMBER, TokenType.STRING, TokenType.HEREDOC_STRING])
 TABLE_FUNCTIONS = frozenset(
     [
         "range",
@@ -174,21 +181,75 @@ def check_functions(sql: str, catalog: Catalog) -> None:
 
 
 def check_faithful(sql: str, tree: exp.Expression, dialect: str) -> None:
-    """Refuses calls that the parser would write back as other functions, which need not mean quite the same.
+    """Refuses what the parser would write back as other functions, constants or types, which need not mean the same.
 
-    (In SQLite, CAST(x AS DATE) would become date(x), mod(a, b) would become a % b; both give other values.)
+    (In SQLite, CAST(x AS DATE) would become date(x) and CAST(x AS NUMERIC) a cast to REAL, in DuckDB format('%s', x)
+    would become format('{}', x); all give other values.)
     """
+    if tree.find(exp.TableSample) is not None:
+        refuse("sampling (TABLESAMPLE, USING SAMPLE)", "it draws other rows from call to call")
+    try:
+        written = tree.sql(dialect, unsupported_level=ErrorLevel.RAISE)
+    except Exception as error:  # of a parser that fails anywhere
+        refuse("the query", f"the SQL parser cannot write it back: {error}")
 
     def calls(text: str) -> Counter[str]:
         return Counter(SYNONYMS.get(name, name) for name in called_names(text, dialect))
 
-    before, after = calls(sql), calls(tree.sql(dialect))
-    kept = NOTATIONS | NOT_FUNCTIONS | (set() if dialect == "sqlite" else {"mod"})
-    if tree.find(exp.TableSample) is not None:
-        refuse("sampling (TABLESAMPLE, USING SAMPLE)", "it draws other rows from call to call")
+    before, after = calls(sql), calls(written)
+    kept = NOTATIONS | NOT_FUNCTIONS | (set() if dialect == "sqlite" else {"mod", *SIZED})
     changed = [name for names in (before - after, after - before) for name in sorted(names) if name not in kept]
     if changed:  # as the query spells it, if it does
         refuse(f"{changed[0]}() as it stands here", "the SQL parser would replace it by another function")
+    literals = [Counter(constants(text, dialect)) for text in (sql, written)]
+    implied = {"0"} if {"range", "generate_series"} & set(before) else set()  # where they start
+    changed = sorted(set((literals[0] - literals[1]) + (literals[1] - literals[0])) - implied)
+    if changed:
+        refuse(f"the constant {changed[0]!r} as it stands here", "the SQL parser would replace it by another one")
+    for old, new in zip_longest(cast_types(sql, dialect), cast_types(written, dialect)):
+        if dialect == "sqlite" and affinity(old or "") != affinity(new or ""):
+            refuse(f"a cast to {old}", f"the SQL parser would replace it by {new}")
+
+
+def constants(sql: str, dialect: str) -> list[str]:
+    """The numbers and strings of a text, without those of types and of notations that stand for one another."""
+    tokens = Dialect.get_or_raise(dialect).tokenize(sql)
+    found: list[str] = []
+    depth = 0  # within the parentheses of a type
+    for before, token in pairwise([tokens[0], *tokens]):
+        if depth or (token.token_type is TokenType.L_PAREN and before.text.lower() in SIZED):
+            depth += (token.token_type is TokenType.L_PAREN) - (token.token_type is TokenType.R_PAREN)
+        elif token.token_type in CONSTANTS:
+            text = "0." * (before.token_type is TokenType.DOT) + token.text.lower()  # .5
+            if before.token_type is TokenType.INTERVAL:
+                text = text.split()[0] if text.split() else text  # '1 day' and '1' day
+            path = re.fullmatch(r"\$\.(\w+)|\$\[(\d+)\]", text)  # x -> 'k' and x -> '$.k'
+            text = path[1] or path[2] if path else text
+            found.append(repr(float(text)) if re.fullmatch(r"\d*\.\d+|[\d.]+e[+-]?\d+", text) else text)
+    return found
+
+
+def cast_types(sql: str, dialect: str) -> list[str]:
+    """The types that a text casts to by CAST(... AS type), in order."""
+    found, opened = [], [False]
+    tokens = Dialect.get_or_raise(dialect).tokenize(sql)
+    for before, token, after in zip([tokens[0], *tokens], tokens, [*tokens[1:], tokens[-1]], strict=False):
+        if token.token_type is TokenType.L_PAREN:
+            opened.append(before.text.upper() == "CAST")
+        elif token.token_type is TokenType.R_PAREN:
+            opened.pop()
+        elif token.token_type is TokenType.ALIAS and opened[-1]:
+            found.append(after.text.upper())
+    return found
+
+
+def affinity(name: str) -> str:
+    """What SQLite makes of a type's name."""
+    for part, kind in (("INT", "INTEGER"), ("CHAR", "TEXT"), ("CLOB", "TEXT"), ("TEXT", "TEXT"), ("BLOB", "BLOB"),
+                       ("REAL", "REAL"), ("FLOA", "REAL"), ("DOUB", "REAL")):  # fmt: skip
+        if part in name:
+            return kind
+    return "NUMERIC"
 
 
 def check_call(node: exp.Func, dialect: str, functions: Functions) -> None:

@@ -25,7 +25,7 @@ from sharpdnf.sql.answers import Answers
 from sharpdnf.sql.backends import Backend, LineageRows
 from sharpdnf.sql.catalog import Uncertain
 from sharpdnf.sql.counting import Counts, Options, Progress, certain, count_with_progress
-from sharpdnf.sql.expected import expected_values
+from sharpdnf.sql.expected import Expected, expected_values
 from sharpdnf.sql.lineage import Formulas, Rows, build
 from sharpdnf.sql.plan import Plan, make_plan
 from sharpdnf.sql.tables import Environment, Tables
@@ -244,7 +244,7 @@ class ProbDB:
         known = self.known_rows()
         formulas = build(found.rows, found.indptr, known)
         if plan.cuts or plan.limit is not None:
-            descending = plan.order[0].descending if plan.limit is not None else True
+            descending = plan.limit is None or plan.order[0].descending
             counts, kept = decide(formulas.batch, plan.cuts, plan.limit, descending=descending, options=options)
         else:
             counts = count_with_progress(formulas.batch, options)
@@ -274,7 +274,7 @@ class ProbDB:
             fired.set()
             self.backend.interrupt()
 
-        timer = threading.Timer(timeout, stop)
+        timer = threading.Timer(min(timeout, threading.TIMEOUT_MAX), stop)
         timer.daemon = True
         timer.start()
         try:
@@ -302,29 +302,30 @@ class ProbDB:
                 formula = formula if len(formula) else np.array([-1])
             expected = [(entry[0], value.take(answer)) for entry, value in zip(plan.expected, computed, strict=True)]
         shown = values.take(answer) if plan.labels else values.slice(0, 0)
-        order = self._order(plan, shown, counts)
+        order = self._order(plan, shown, counts, expected)
         if order is not None:
-            shown, counts, formula = shown.take(order) if plan.labels else shown, counts.take(order), formula[order]
+            shown, counts, formula = shown.take(order), counts.take(order), formula[order]
             expected = [(position, value.take(order)) for position, value in expected]
             answer = answer[order]
         clauses = (found.rows, found.indptr)
         return Answers(plan.labels, shown, counts, formulas, formula, answer, clauses, self, expected)
 
     @staticmethod
-    def _order(plan: Plan, shown: Any, counts: Counts) -> IntArray | None:
-        """The order that ORDER BY asks for, NULLs last; by the answers themselves otherwise."""
-        if not plan.order:
+    def _order(plan: Plan, shown: Any, counts: Counts, expected: list[tuple[int, Expected]]) -> IntArray | None:
+        """The order that ORDER BY asks for; by the answers themselves otherwise."""
+        if not plan.order or not plan.labels:
             return None
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        table = shown.append_column("_prob", pa.array(counts.prob)) if plan.labels else None
-        if table is None:
-            return None
-        keys = [
-            ("_prob" if key.column is None else f"_c{key.column}", "descending" if key.descending else "ascending")
-            for key in plan.order
-        ]
+        table = shown.append_column("_prob", pa.array(counts.prob))
+        for i, (_, value) in enumerate(expected):
+            table = table.append_column(f"_e{i}", pa.array(value.value))
+        keys = []
+        for i, key in enumerate(plan.order):
+            table = table.append_column(f"_null{i}", pc.is_null(table.column(key.column)))
+            keys.append((f"_null{i}", "descending" if key.nulls_first else "ascending"))
+            keys.append((key.column, "descending" if key.descending else "ascending"))
         try:
             order: IntArray = pc.sort_indices(table, sort_keys=keys).to_numpy().astype(np.int64)
         except pa.ArrowException as error:

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from sharpdnf.errors import SQLError
-from sharpdnf.sql.allowed import check_faithful, check_functions, refuse
+from sharpdnf.sql.allowed import PROBABILITY_FUNCTIONS, check_faithful, check_functions, refuse
 from sharpdnf.sql.backends import Shape
 from sharpdnf.sql.catalog import Catalog, Uncertain
-from sharpdnf.sql.core import Query
 from sharpdnf.sql.rewrite import Rewriter
 from sharpdnf.sql.tables import Environment, Tables, parse_select
 
@@ -21,8 +20,8 @@ COMPARISONS: dict[type[exp.Expression], str] = {exp.GT: ">", exp.GTE: ">=", exp.
 MIRRORED = {">": "<", ">=": "<=", "<": ">", "<=": ">="}
 
 
-Keys = tuple[tuple[exp.Expression | None, bool], ...]
-"""Of ORDER BY: (expression, or None for prob(); descending)."""
+Named = list[tuple[str, str]]
+"""(label, column) of the select list, in order: what ORDER BY may name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +34,12 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class SortKey:
-    """One key of the outermost ORDER BY: an answer column, or the probability if ``column`` is None."""
+    """One key of the outermost ORDER BY."""
 
-    column: int | None
+    column: str
+    """``_c0``... of an answer column, ``_e0``... of an expected value, ``_prob``."""
     descending: bool
+    nulls_first: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,23 +75,24 @@ def _make_plan(sql: str, tree: exp.Query, catalog: Catalog, uncertain: Mapping[t
     if RESERVED in sql.lower():
         refuse(f"a name with {RESERVED!r}", "it is reserved for the rewritten query")
     check_functions(sql, catalog)
-    check_faithful(sql, tree, catalog.dialect)
+    check_faithful(sql, tree.root(), catalog.dialect)
     tables = Tables(catalog, uncertain)
     cuts: tuple[Cut, ...] = ()
-    order: Keys = ()
-    limit = None
-    if tables.touches(tree, Environment()) or tree.find(exp.Anonymous, bfs=False) is not None:
-        cuts = _cuts(tree)
-        order, limit = _order(tree)
+    order, limit = list(tree.args["order"].expressions) if tree.args.get("order") else [], None
+    ours = any(_is_call(node, *PROBABILITY_FUNCTIONS) for node in tree.find_all(exp.Anonymous))
+    uncertain_rows = tables.touches(tree, Environment())
+    if uncertain_rows or ours:
+        cuts, limit = _cuts(tree), _limit(tree)
     expected = _expected(tree)
     if expected:
         return _plan_expected(tree, tables, cuts, order, limit)
     rewriter = Rewriter(tables)
     query = rewriter.query(tree, Environment(), None)
     labels = tuple(column.label for column in query.columns)
+    named = [(label, f"_c{i}") for i, label in enumerate(labels)]
     return Plan(
         rewriter.complete(query.body), Shape(len(labels), 0, query.lineage, 0), labels, cuts=cuts,
-        order=_keys(order, query), limit=limit,
+        order=_keys(order, named, certain=not uncertain_rows and not ours), limit=limit,
     )  # fmt: skip
 
 
@@ -131,42 +133,46 @@ def _number(node: exp.Expression) -> float:
     return -value if negative else value
 
 
-def _order(tree: exp.Query) -> tuple[Keys, int | None]:
-    """Takes ORDER BY and LIMIT off the outermost query: (expression or None for prob(), descending) and the limit."""
+def _limit(tree: exp.Query) -> int | None:
+    """Takes ORDER BY and LIMIT off the outermost query; the limit."""
     order, limit = tree.args.get("order"), tree.args.get("limit")
-    keys = []
-    for ordered in order.expressions if order is not None else ():
-        keys.append((None if _is_call(ordered.this, "prob") else ordered.this, bool(ordered.args.get("desc"))))
     if tree.args.get("offset"):
         refuse("OFFSET", "which rows it skips is not defined over uncertain rows")
-    if limit is not None:
-        if not isinstance(limit, exp.Limit) or not keys or keys[0][0] is not None:
-            refuse("LIMIT without ORDER BY prob()", "which rows it keeps differs from world to world")
-        count = limit.expression
-        if not isinstance(count, exp.Literal) or not count.is_int:
-            refuse(f"LIMIT {count.sql() if count else ''}", "it must be a whole number")
-        tree.set("limit", None)
     tree.set("order", None)
-    return tuple(keys), int(limit.expression.this) if limit is not None else None
+    if limit is None:
+        return None
+    if not isinstance(limit, exp.Limit) or order is None or not _is_call(order.expressions[0].this, "prob"):
+        refuse("LIMIT without ORDER BY prob()", "which rows it keeps differs from world to world")
+    count = limit.expression
+    others = any(value for name, value in limit.args.items() if name != "expression")
+    if others or not isinstance(count, exp.Literal) or not count.is_int:
+        refuse(limit.sql().strip(), "it must be a whole number")
+    tree.set("limit", None)
+    return int(count.this)
 
 
-def _keys(keys: Keys, query: Query) -> tuple[SortKey, ...]:
+def _keys(order: list[exp.Ordered], named: Named, *, certain: bool = False) -> tuple[SortKey, ...]:
+    """The answers' order. A certain query may be ordered by other columns, for its LIMIT; that order is not kept."""
     found = []
-    for expression, descending in keys:
-        if expression is None:
-            found.append(SortKey(None, descending))
-            continue
-        position = None
-        if isinstance(expression, exp.Literal) and expression.is_int:
-            position = int(expression.this) - 1
-        elif isinstance(expression, exp.Column):
-            name = expression.name.lower()
-            same = [i for i, column in enumerate(query.columns) if column.label.lower() == name]
-            position = same[0] if len(same) == 1 else None
-        if position is None or not 0 <= position < len(query.columns):
-            refuse(f"ORDER BY {expression.sql()}", "answers are ordered by prob() and by their own columns")
-        found.append(SortKey(position, descending))
+    for ordered in order:
+        column = _sort_column(ordered.this, named)
+        if column is None:
+            if certain:
+                return ()
+            refuse(f"ORDER BY {ordered.this.sql()}", "answers are ordered by prob() and by their own columns")
+        found.append(SortKey(column, bool(ordered.args.get("desc")), bool(ordered.args.get("nulls_first"))))
     return tuple(found)
+
+
+def _sort_column(expression: exp.Expression, named: Named) -> str | None:
+    if _is_call(expression, "prob"):
+        return "_prob"
+    if isinstance(expression, exp.Literal) and expression.is_int:
+        position = int(expression.this) - 1
+        return named[position][1] if 0 <= position < len(named) else None
+    name = expression.name.lower() if isinstance(expression, exp.Column) else None
+    same = [column for label, column in named if label.lower() == name]
+    return same[0] if len(same) == 1 else None
 
 
 def _expected(tree: exp.Query) -> bool:
@@ -179,7 +185,7 @@ def _plan_expected(
     tree: exp.Query,
     tables: Tables,
     cuts: tuple[Cut, ...],
-    order: Keys,
+    order: list[exp.Ordered],
     limit: int | None,
 ) -> Plan:
     """expected_count() and expected_sum(x): by linearity, the sum over result rows of P(the row exists) times x.
@@ -187,18 +193,24 @@ def _plan_expected(
     The query becomes SELECT keys, measures without GROUP BY; each row of the join is one result row, known by the
     numbers of its FROM rows, however many clauses (from EXISTS, say) make it exist.
     """
+    if (cuts or limit is not None) and not tree.args.get("group"):
+        refuse("HAVING prob() or LIMIT beside an expected value without GROUP BY", "its one answer is certain")
     if tree.args.get("distinct"):
         refuse("SELECT DISTINCT with an expected value", "group by the columns, or count over a DISTINCT subquery")
-    group, keys = tree.args.get("group"), []
+    group = tree.args.get("group")
+    keys: list[exp.Expression] = []
     measures: list[exp.Expression] = []
     values: list[tuple[int, str, int | None]] = []
+    named: Named = []
     for position, item in enumerate(tree.expressions):
         call = item.unalias()
         if not _is_call(call, "expected_count", "expected_sum"):
+            named.append((item.alias_or_name, f"_c{len(keys)}"))
             keys.append(item)
             continue
         name, arguments = str(call.this).lower(), call.expressions
         label = item.alias or name
+        named.append((label, f"_e{len(values)}"))
         if name == "expected_count":
             if arguments and not (len(arguments) == 1 and isinstance(arguments[0], exp.Star)):
                 refuse(f"{call.sql()}", "expected_count() counts result rows; count columns over a subquery")
@@ -224,7 +236,7 @@ def _plan_expected(
     shape = Shape(len(keys), len(measures), query.lineage, query.identity)
     return Plan(
         rewriter.complete(query.body), shape, labels, tuple(rewriter.numbered), tuple(values), group is None, cuts,
-        _keys(order, query), limit,
+        _keys(order, named), limit,
     )  # fmt: skip
 
 

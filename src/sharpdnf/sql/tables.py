@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 
 import sqlglot
 from sqlglot import exp
+from sqlglot.dialects import Dialect
 from sqlglot.errors import SqlglotError
+from sqlglot.tokens import TokenType
 
 from sharpdnf.errors import SQLError, UnsupportedSQL
 from sharpdnf.sql.allowed import TABLE_FUNCTIONS, check_faithful, check_functions, refuse
@@ -81,7 +83,7 @@ class Tables:
             self._open_views.append(relation.key)
             try:
                 check_functions(relation.definition, self.catalog)
-                check_faithful(relation.definition, body, self.catalog.dialect)
+                check_faithful(relation.definition, body.root(), self.catalog.dialect)
                 touches = self.touches(body, Environment(home=relation.path[:-1]))
             finally:
                 self._open_views.pop()
@@ -232,13 +234,17 @@ def parse_select(sql: str, dialect: str, what: str) -> exp.Query:
 
 
 def parse_view(sql: str, dialect: str) -> tuple[str | None, tuple[str, ...] | None]:
-    """The SELECT of CREATE VIEW and the column names given with it; a text that cannot be read is kept whole."""
+    """The SELECT of CREATE VIEW, as written, and the column names given with it; what cannot be read is kept whole."""
     try:
         create = sqlglot.parse_one(sql, dialect=dialect)
+        tokens = Dialect.get_or_raise(dialect).tokenize(sql)
     except SqlglotError:
         return sql, None
-    if not isinstance(create, exp.Create) or not isinstance(create.expression, exp.Expression):
-        return sql, None
-    schema = create.this
-    labels = tuple(column.name for column in schema.expressions) if isinstance(schema, exp.Schema) else ()
-    return create.expression.sql(dialect), labels or None
+    depth = 0
+    for token in tokens:
+        depth += (token.token_type is TokenType.L_PAREN) - (token.token_type is TokenType.R_PAREN)
+        if token.token_type is TokenType.ALIAS and depth == 0 and isinstance(create, exp.Create):
+            schema = create.this
+            labels = tuple(column.name for column in schema.expressions) if isinstance(schema, exp.Schema) else ()
+            return sql[token.end + 1 :].strip(" ;\n"), labels or None
+    return sql, None
