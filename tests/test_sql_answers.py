@@ -135,13 +135,19 @@ EXPECTED = [
      False),
     ("SELECT expected_count() FROM (SELECT DISTINCT a FROM s) d JOIN e ON e.a = d.a",
      "SELECT count(*) FROM (SELECT DISTINCT a FROM s) d JOIN e ON e.a = d.a", False),
+    ("SELECT expected_count() FROM (SELECT DISTINCT e.a FROM e JOIN s ON e.a = s.a UNION SELECT y FROM t) d",
+     "SELECT count(*) FROM (SELECT DISTINCT e.a FROM e JOIN s ON e.a = s.a UNION SELECT y FROM t) d", False),
+    ("WITH w AS (SELECT a, y FROM s) SELECT y, expected_count() FROM e JOIN w ON e.a = w.a WHERE b >= (SELECT min(y) "
+     "FROM w) GROUP BY y",
+     "WITH w AS (SELECT a, y FROM s) SELECT y, count(*) FROM e JOIN w ON e.a = w.a WHERE b >= (SELECT min(y) FROM w) "
+     "GROUP BY y", True),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("kind", "seed"), [("duckdb", 0), ("sqlite", 1), ("sqlite", 5)])
-def test_expected_values_are_those_of_the_worlds(kind: str, seed: int) -> None:
+@pytest.mark.parametrize(("kind", "seed"), [("duckdb", 0), ("sqlite", 1), ("sqlite", 5), ("postgres", 2)])
+def test_expected_values_are_those_of_the_worlds(kind: str, seed: int, request: pytest.FixtureRequest) -> None:
     world = random_world(seed, 3)
-    database = Database(kind)
+    database = Database(kind, request.getfixturevalue("address") if kind == "postgres" else None)
     create(database, world)
     found = declared(database, world)
     got = [found.sql(sql, guarantee="exact").arrow().to_pylist() for sql, _, _ in EXPECTED]

@@ -114,7 +114,8 @@ class Core(ABC):
         name = self.fresh("sharpdnf_d")
         star = exp.select(exp.Star()).from_(quoted(name))
         cte = exp.CTE(this=body.copy(), alias=exp.TableAlias(this=quoted(name)))
-        star.set("with_", exp.With(expressions=[*(c.copy() for c in self.ctes), cte]))
+        later = [exp.CTE(this=q.copy(), alias=exp.TableAlias(this=quoted(n))) for n, q in self.numbered]  # not made yet
+        star.set("with_", exp.With(expressions=[*later, *(c.copy() for c in self.ctes), cte]))
         return self.catalog.describe(star.sql(self.dialect))
 
     @staticmethod
