@@ -8,8 +8,8 @@ from sqlglot import exp
 
 from sharpdnf.sql.allowed import check_structure, refuse
 from sharpdnf.sql.catalog import ROW_ID, Uncertain
-from sharpdnf.sql.core import Core, quoted
 from sharpdnf.sql.scope import Output, Scope, Source, UnknownColumn
+from sharpdnf.sql.state import State, quoted
 from sharpdnf.sql.tables import Environment, Rewritten
 
 PAD = "a row that is padded with NULLs exists because an uncertain row is absent"
@@ -58,7 +58,7 @@ class Chain:
         return exp.Subquery(this=first)
 
 
-class FromClause(Core):
+class FromClause(State):
     """The part of the rewriter that reads FROM."""
 
     def chains(self, select: exp.Select, env: Environment, scope: Scope) -> list[Chain]:

@@ -19,11 +19,11 @@ from sharpdnf.errors import SQLError
 from sharpdnf.sql.allowed import check_structure, refuse
 from sharpdnf.sql.catalog import Relation
 from sharpdnf.sql.conditions import MAX_BRANCHES, Member, Plain, branches
-from sharpdnf.sql.core import Item, Query, null, quoted, union_all
 from sharpdnf.sql.expressions import Expressions
 from sharpdnf.sql.from_clause import Chain, Pending
 from sharpdnf.sql.scope import Output, Scope, Source, UnknownColumn
 from sharpdnf.sql.sets import SetOperations
+from sharpdnf.sql.state import Item, Query, null, quoted, union_all
 from sharpdnf.sql.tables import Environment, Rewritten, children
 
 

@@ -6,12 +6,12 @@ from sqlglot import exp
 
 from sharpdnf.errors import SQLError
 from sharpdnf.sql.allowed import refuse
-from sharpdnf.sql.core import Core, Query, null, quoted, union_all
 from sharpdnf.sql.scope import Output, Scope, Source
+from sharpdnf.sql.state import Query, State, null, quoted, union_all
 from sharpdnf.sql.tables import Environment, Rewritten
 
 
-class SetOperations(Core):
+class SetOperations(State):
     def union(self, node: exp.Union, env: Environment, outer: Scope | None) -> Query:
         left, right = (self.query(side, env, outer) for side in (node.this, node.expression))
         if isinstance(right.body, exp.SetOperation):  # keeps the order in which types are unified
@@ -155,9 +155,9 @@ def widen(query: Query, lineage: int, identity: int) -> None:
             return
         columns, shown = body.expressions, len(query.columns)
         middle = shown + query.lineage
-        more = [Core.named(null(), "l", i) for i in range(query.lineage, lineage)]
+        more = [State.named(null(), "l", i) for i in range(query.lineage, lineage)]
         ids = columns[middle : middle + min(query.identity, identity)]
-        rest = [Core.named(null(), "i", i) for i in range(len(ids), identity)]
+        rest = [State.named(null(), "i", i) for i in range(len(ids), identity)]
         body.set("expressions", [*columns[:middle], *more, *ids, *rest])
 
     pad(query.body)

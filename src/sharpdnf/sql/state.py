@@ -32,7 +32,7 @@ class Item:
     expression: exp.Expression
 
 
-class Core(ABC):
+class State(ABC):
     """The state of one rewriting. ``expected`` asks for the identity of result rows as well."""
 
     def __init__(self, tables: Tables, *, expected: bool = False) -> None:
