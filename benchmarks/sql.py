@@ -72,13 +72,13 @@ def measure(db: sharpdnf.ProbDB, name: str, query: str, *, targets: bool) -> lis
     """One query as lines with their targets."""
     plan = make_plan(query, db.backend, db._uncertain())
     found = db._run(plan)
-    statement = plan.query.sql("duckdb")
+    statement = plan.sql
     ordered = f"SELECT * FROM ({statement}) AS _r ORDER BY {', '.join(f'_c{i}' for i in range(plan.shape.shown))}"
-    batch = build(found.rows, found.indptr, db.known_rows()).batch
+    batch = build(found.clauses, found.indptr, db.known_rows()).batch
 
     def to_formulas() -> None:
         rows = db._run(plan)
-        build(rows.rows, rows.indptr, db.known_rows())
+        build(rows.clauses, rows.indptr, db.known_rows())
 
     seconds = in_turns(
         {
@@ -128,7 +128,7 @@ def memory_of_five_million() -> float:
         "db = sql.graph(60_000, 550_000)\n"
         "plan = sql.make_plan(sql.TWO_STEPS, db.backend, db._uncertain())\n"
         "rows = db._run(plan)\n"
-        "batch = sql.build(rows.rows, rows.indptr, db.known_rows()).batch\n"
+        "batch = sql.build(rows.clauses, rows.indptr, db.known_rows()).batch\n"
         "print(batch.dnf.num_clauses, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"
     )
     shown = subprocess.run([sys.executable, "-c", code, str(Path(__file__).parent)], check=True, capture_output=True,

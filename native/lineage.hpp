@@ -1,4 +1,4 @@
-// Rows of a lineage query -> clauses of formulas: the rows of one answer brought together, row numbers made variables.
+// Rows of a lineage query -> clauses of formulas: the rows of one answer brought together, row numbers made literals.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -57,36 +57,32 @@ struct KeyColumn {
     int64_t operator[](int32_t row) const { return wide ? wide[row] : narrow[row]; }
 };
 
-// Rows sorted by their keys, first column first, NULLs last, equal keys in the order in which they came.
-struct SortedRows {
-    RawArray<int32_t> table;      // the values of the row at each place
-    std::vector<int64_t> starts;  // where each distinct key begins, and the number of rows
+// Clauses over uncertain rows: row r has the literal 2 r.
+struct Lineage {
+    RawArray<int64_t> indptr;     // clause c has literals indptr[c] .. indptr[c + 1],
+    RawArray<int32_t> literals;   // different ones in increasing order
+    RawArray<int32_t> identity;   // further columns of the row at each place
+    std::vector<int64_t> starts;  // where the clauses of each distinct key begin, and the number of rows
     std::vector<int32_t> first;   // the first row of each distinct key
     RawArray<int32_t> order;      // the row at each place, if asked for
 };
 
-class RowSorter {
+// Brings rows into the order of their keys, first column first, NULLs last, equal keys as they came, and makes each a
+// clause of the rows that it numbers, without the negative numbers and without repeats.
+class LineageSorter {
   public:
-    // `values` are columns that are brought into the same order, which is told only `with_order`; the first `sorted` of
-    // them are the rows of a clause and stand in increasing order.
-    RowSorter(int32_t rows, const std::vector<const int32_t *> &values, std::size_t sorted, bool with_order, Poll &poll)
-        : rows_(rows), width_(values.size()), sorted_(sorted), values_(values), with_order_(with_order), poll_(poll) {}
+    using Columns = std::vector<const int32_t *>;
 
-    // Least significant column first: every pass is stable.
-    SortedRows run(const std::vector<KeyColumn> &keys) {
-        SortedRows out;
-        out.table = RawArray<int32_t>(static_cast<std::size_t>(rows_) * width_);
-        if (with_order_) out.order = RawArray<int32_t>(rows_);
-        if (keys.size() == 1 && !keys[0].null && rows_ > 0 &&
-            (keys[0].wide ? scatter(keys[0].wide, out) : scatter(keys[0].narrow, out)))
-            return out;
-        from_ = with_order_ ? std::move(out.order) : RawArray<int32_t>(rows_), to_ = RawArray<int32_t>(rows_);
-        std::iota(from_.data(), from_.data() + rows_, 0);
-        for (auto key = keys.rbegin(); key != keys.rend(); ++key) sort_by(*key);
-        out.order = std::move(from_);
-        start_groups(keys, out);
-        for (int32_t i = 0; i < rows_ && going(i); ++i) write(out, i, out.order[i]);
-        return out;
+    LineageSorter(int32_t rows, const Columns &numbers, const Columns &identity, bool with_order, Poll &poll)
+        : rows_(rows), numbers_(numbers), identity_(identity), with_order_(with_order), poll_(poll) {}
+
+    Lineage run(const std::vector<KeyColumn> &keys) {
+        out_.literals = RawArray<int32_t>(rows_ * numbers_.size());
+        out_.identity = RawArray<int32_t>(rows_ * identity_.size());
+        if (with_order_) out_.order = RawArray<int32_t>(rows_);
+        if (!scatter(keys)) sort(keys);
+        if (!poll_.stopped()) close_gaps();
+        return std::move(out_);
     }
 
   private:
@@ -96,30 +92,47 @@ class RowSorter {
         if (key.null && (key.null[a] || key.null[b])) return key.null[a] != key.null[b];
         return key[a] != key[b];
     }
-    void start_groups(const std::vector<KeyColumn> &keys, SortedRows &out) {
-        if (rows_ > 0) out.starts.push_back(0);
-        for (int32_t i = 1; i < rows_ && going(i); ++i)
-            for (const KeyColumn &key : keys)
-                if (differ(key, out.order[i - 1], out.order[i])) {
-                    out.starts.push_back(i);
-                    break;
+    // The rows row[0 .. count) go to the places place[0 .. count).
+    void write(const int32_t *place, const int32_t *row, int32_t count) {
+        const std::size_t width = numbers_.size(), more = identity_.size();
+        if (width == 1) write_numbers<1>(place, row, count);
+        else if (width == 2) write_numbers<2>(place, row, count);
+        else if (width == 3) write_numbers<3>(place, row, count);
+        else write_any_numbers(place, row, count);
+        for (std::size_t i = 0; i < more; ++i)
+            for (int32_t j = 0; j < count; ++j) out_.identity[place[j] * more + i] = identity_[i][row[j]];
+        if (with_order_)
+            for (int32_t j = 0; j < count; ++j) out_.order[place[j]] = row[j];
+    }
+    template <int Width> void write_numbers(const int32_t *place, const int32_t *row, int32_t count) {
+        const int32_t *from[Width];
+        std::copy(numbers_.begin(), numbers_.end(), from);
+        int32_t *literals = out_.literals.data();
+        for (int32_t j = 0; j < count; ++j) {
+            int64_t number[Width];
+            for (int i = 0; i < Width; ++i) number[i] = from[i][row[j]];
+            for (int last = Width - 1; last > 0; --last)
+                for (int i = 0; i < last; ++i) {  // of std::min and max compilers make a branch
+                    const int64_t a = number[i], b = number[i + 1], below = (a - b) & (a - b) >> 63;
+                    number[i] = b + below, number[i + 1] = a - below;
                 }
-        for (const int64_t start : out.starts) out.first.push_back(out.order[start]);
-        out.starts.push_back(rows_);
-    }
-    void write(SortedRows &out, int32_t place, int32_t row) const {
-        int32_t *to = out.table.data() + static_cast<std::size_t>(place) * width_;
-        if (width_ == 2 && sorted_ == 2) {  // the usual join; of std::min and max compilers make a branch
-            const int64_t a = values_[0][row], b = values_[1][row], below = (a - b) & (a - b) >> 63;
-            to[0] = static_cast<int32_t>(b + below), to[1] = static_cast<int32_t>(a - below);
-            return;
+            for (int i = 0; i < Width; ++i) literals[int64_t{place[j]} * Width + i] = static_cast<int32_t>(2 * number[i]);
         }
-        for (std::size_t i = 0; i < width_; ++i) to[i] = values_[i][row];
-        for (std::size_t i = 1; i < sorted_; ++i)
-            for (std::size_t j = i; j > 0 && to[j - 1] > to[j]; --j) std::swap(to[j - 1], to[j]);
     }
+    void write_any_numbers(const int32_t *place, const int32_t *row, int32_t count) {
+        for (int32_t j = 0; j < count; ++j) {
+            int32_t *first = out_.literals.data() + place[j] * numbers_.size(), *last = first;
+            for (const int32_t *from : numbers_) *last++ = 2 * from[row[j]];
+            std::sort(first, last);
+        }
+    }
+
     // One column whose values lie close together: a single counting pass.
-    template <class T> bool scatter(const T *value, SortedRows &out) {
+    bool scatter(const std::vector<KeyColumn> &keys) {
+        if (keys.size() != 1 || keys[0].null || rows_ == 0) return false;
+        return keys[0].wide ? scatter(keys[0].wide) : scatter(keys[0].narrow);
+    }
+    template <class T> bool scatter(const T *value) {
         const auto [base, range] = spread(value);
         if (poll_.stopped()) return true;
         if (!close(range)) return false;
@@ -136,21 +149,90 @@ class RowSorter {
                 ++bucket.end, bucket.first = top - i;
             }
         });
+        if (poll_.stopped()) return true;
+        const std::size_t most = std::min<std::size_t>(buckets.size(), rows_);
+        out_.starts.reserve(most + 1), out_.first.reserve(most);
         int32_t end = 0;
         for (Bucket &bucket : buckets) {
-            if (bucket.end > 0) out.starts.push_back(end), out.first.push_back(bucket.first);
+            if (bucket.end > 0) out_.starts.push_back(end), out_.first.push_back(bucket.first);
             bucket.end = end += bucket.end;
         }
-        out.starts.push_back(rows_);
+        out_.starts.push_back(rows_);
         by_blocks([&, value](int32_t i, int32_t last) {
-            for (; i < last; ++i) {
-                const int32_t place = --of[int64_t{value[top - i]} - low].end;
-                if (with_order_) out.order[place] = top - i;
-                write(out, place, top - i);
+            int32_t place[kTogether], row[kTogether];
+            for (int32_t some; i < last; i += some) {
+                some = std::min(kTogether, last - i);
+                for (int32_t j = 0; j < some; ++j) row[j] = top - i - j;
+                for (int32_t j = 0; j < some; ++j) place[j] = --of[int64_t{value[row[j]]} - low].end;
+                write(place, row, some);
             }
         });
         return true;
     }
+
+    // Any keys: least significant column first, every pass is stable.
+    void sort(const std::vector<KeyColumn> &keys) {
+        from_ = RawArray<int32_t>(rows_), to_ = RawArray<int32_t>(rows_);
+        std::iota(from_.data(), from_.data() + rows_, 0);
+        for (auto key = keys.rbegin(); key != keys.rend(); ++key) sort_by(*key);
+        if (rows_ > 0) out_.starts.push_back(0);
+        for (int32_t i = 1; i < rows_ && going(i); ++i)
+            for (const KeyColumn &key : keys)
+                if (differ(key, from_[i - 1], from_[i])) {
+                    out_.starts.push_back(i);
+                    break;
+                }
+        for (const int64_t start : out_.starts) out_.first.push_back(from_[start]);
+        out_.starts.push_back(rows_);
+        by_blocks([&](int32_t i, int32_t last) {
+            int32_t place[kTogether];
+            for (int32_t some; i < last; i += some) {
+                some = std::min(kTogether, last - i);
+                std::iota(place, place + some, i);
+                write(place, from_.data() + i, some);
+            }
+        });
+    }
+
+    // Whether the literals of `count` clauses are there and different, so that none is left out.
+    static bool are_whole(const int32_t *literals, int64_t count, int64_t width) {
+        const auto look = [=](auto w) {
+            int32_t wrong = 0;
+            for (int64_t c = 0; c < count && w > 0; ++c) wrong |= literals[c * w];
+            for (int64_t i = 1; i < w; ++i)
+                for (int64_t c = 0; c < count; ++c) wrong |= literals[c * w + i] - literals[c * w + i - 1] - 1;
+            return wrong >= 0;
+        };
+        return width == 2 ? look(std::integral_constant<int64_t, 2>{}) : look(width);  // a known stride is vectorised
+    }
+    void close_gaps() {
+        out_.indptr = RawArray<int64_t>(rows_ + std::size_t{1});
+        const auto width = static_cast<int64_t>(numbers_.size());
+        int32_t *start = out_.literals.data(), *next = start;
+        int64_t *ends = out_.indptr.data();
+        *ends = 0;
+        by_blocks([&](int64_t c, int64_t last) {
+            for (int64_t until; c < last; c = until) {
+                until = std::min<int64_t>(c + kTogether, last);
+                const int32_t *from = start + c * width;
+                if (are_whole(from, until - c, width)) {
+                    const int64_t end = next - start + width;
+                    if (next != from) std::copy(from, from + (until - c) * width, next);
+                    for (int64_t i = c; i < until; ++i) ends[i + 1] = end + (i - c) * width;
+                    next = start + ends[until];
+                    continue;
+                }
+                for (; c < until; ++c) {
+                    int32_t before = -1;
+                    for (int64_t i = 0; i < width; ++i, ++from)
+                        if (*from > before) before = *next++ = *from;
+                    ends[c + 1] = next - start;
+                }
+            }
+        });
+        out_.literals.size = next - start;
+    }
+
     // (the least value, the largest minus it), unless told to stop; plain loops, which compilers vectorise.
     template <class T> std::pair<uint64_t, uint64_t> spread(const T *value) {
         T low = value[0], high = value[0];
@@ -195,83 +277,13 @@ class RowSorter {
         if (!poll_.stopped()) std::swap(from_, to_);  // else `from_` still holds every row once
     }
 
+    static constexpr int32_t kTogether = 1024;  // rows whose places are found before one is written to: loads and stores
+                                                // that alternate would wait for each other
     int32_t rows_;
-    std::size_t width_, sorted_;
-    const std::vector<const int32_t *> &values_;
+    const Columns &numbers_, &identity_;
     bool with_order_;
     Poll &poll_;
+    Lineage out_;
     RawArray<int32_t> from_, to_;
     std::vector<int32_t> place_;
 };
-
-struct LineageClauses {
-    RawArray<int64_t> indptr;
-    RawArray<int32_t> literals;  // the first indptr[clauses] of them
-    bool all_rows;                    // variable v is row v,
-    std::vector<int64_t> row_of_var;  // else this
-};
-
-// Adds a literal to the increasing literals first .. last, unless it is there; the new end.
-inline int32_t *insert_literal(int32_t *first, int32_t *last, int32_t lit) {
-    int32_t *place = last;
-    while (place != first && place[-1] > lit) --place;
-    if (place != first && place[-1] == lit) return last;
-    std::copy_backward(place, last, last + 1);
-    *place = lit;
-    return last + 1;
-}
-
-// Whether the rows of clauses first .. last are there, different and in increasing order, so that all keep their place.
-inline bool are_plain(const int32_t *rows, int64_t first, int64_t last, int64_t width) {
-    int32_t wrong = 0;
-    if (width > 0)
-        for (int64_t c = first; c < last; ++c) wrong |= rows[c * width];
-    for (int64_t i = 1; i < width; ++i)
-        for (int64_t c = first; c < last; ++c) wrong |= rows[c * width + i] - rows[c * width + i - 1] - 1;
-    return wrong >= 0;
-}
-
-template <class LiteralOf>
-void write_clauses(const int32_t *rows, int64_t clauses, int64_t width, LiteralOf literal, LineageClauses &out, Poll &poll) {
-    int32_t *next = out.literals.data(), *start = next;
-    int64_t *ends = out.indptr.data();
-    *ends = 0;
-    by_blocks(clauses, poll, [&](int64_t c, int64_t last) {
-        if (are_plain(rows, c, last, width)) {
-            const int64_t before = next - start - c * width;
-            for (int64_t i = c * width; i < last * width; ++i) start[before + i] = literal(rows[i]);
-            for (; c < last; ++c) ends[c + 1] = before + (c + 1) * width;
-            next = start + ends[last];
-            return;
-        }
-        for (const int32_t *row = rows + c * width; c < last; ++c, row += width) {
-            int32_t *first = next;
-            for (int64_t i = 0; i < width; ++i)
-                if (row[i] >= 0) next = insert_literal(first, next, literal(row[i]));
-            ends[c + 1] = next - start;
-        }
-    });
-    out.literals.size = next - start;
-}
-
-// Clause c is the conjunction of the rows rows[c * width ...] without the negative entries and without repeats. Rows
-// become variables in the order of their numbers, so sorting the rows sorts the literals: all rows if the clauses are
-// many, which spares looking each one up, else those that occur.
-inline LineageClauses lineage_clauses(const int32_t *rows, int64_t clauses, int64_t width, int64_t num_rows, Poll &poll) {
-    LineageClauses out{RawArray<int64_t>(clauses + 1), RawArray<int32_t>(clauses * width), num_rows <= clauses, {}};
-    if (out.all_rows) {
-        write_clauses(rows, clauses, width, [](int32_t row) { return 2 * row; }, out, poll);
-        return out;
-    }
-    std::vector<int32_t> literal(num_rows, -1);
-    by_blocks(clauses * width, poll, [&](int64_t i, int64_t last) {
-        for (; i < last; ++i)
-            if (rows[i] >= 0) literal[rows[i]] = 0;
-    });
-    by_blocks(num_rows, poll, [&](int64_t r, int64_t last) {
-        for (; r < last; ++r)
-            if (literal[r] == 0) literal[r] = 2 * static_cast<int32_t>(out.row_of_var.size()), out.row_of_var.push_back(r);
-    });
-    write_clauses(rows, clauses, width, [&](int32_t row) { return literal[row]; }, out, poll);
-    return out;
-}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime
 import itertools
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -20,6 +20,7 @@ from oracle import enumerate_prob
 from sql_servers import Database
 
 from sharpdnf.sql import ProbDB, connect
+from sharpdnf.sql.backends import Clauses
 from sharpdnf.sql.lineage import build
 from sharpdnf.sql.plan import make_plan
 
@@ -123,6 +124,12 @@ def expected_answers(database: Database, world: World, queries: list[str]) -> li
     return found
 
 
+def clauses_of(rows: Sequence[Sequence[int]]) -> Clauses:
+    """A clause for each list of uncertain rows."""
+    ends = np.cumsum([0, *(len(clause) for clause in rows)])
+    return Clauses(ends, np.array([2 * row for clause in rows for row in sorted(clause)], dtype=np.int32))
+
+
 def declared(database: Database, world: World) -> ProbDB:
     """The ProbDB over a database made by ``create``."""
     db = connect(database.connection)
@@ -136,7 +143,7 @@ def exact_answers(db: ProbDB, sql: str) -> dict[Row, float]:
     """Answer -> probability from the lineage alone, by enumeration of each formula."""
     plan = make_plan(sql, db.backend, db._uncertain())
     found = db._run(plan)
-    formulas = build(found.rows, found.indptr, db.known_rows())
+    formulas = build(found.clauses, found.indptr, db.known_rows())
     values = found.answers.to_pylist()
     result: dict[Row, float] = {}
     for i, answer in enumerate(formulas.possible):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from oracle import enumerate_prob
+from sql_worlds import clauses_of
 
 import sharpdnf
 from sharpdnf.errors import UncertainTableError
@@ -21,15 +22,15 @@ def one_block(prob: list[float]) -> Rows:
 def test_each_row_has_its_probability_and_two_exclude_each_other(size: int) -> None:
     prob = np.random.default_rng(size).dirichlet(np.ones(size + 1))[:size]
     known = one_block(prob.tolist())
-    singles = np.arange(size).reshape(-1, 1)
+    singles = [[row] for row in range(size)]
     for row in range(size):  # the whole block is in use, one row is asked for
-        formulas = build(np.vstack([singles, singles[row : row + 1]]), np.array([0, size, size + 1]), known)
+        formulas = build(clauses_of([*singles, [row]]), np.array([0, size, size + 1]), known)
         assert enumerate_prob(formulas.batch[1]) == pytest.approx(prob[row], abs=1e-12)
         assert enumerate_prob(formulas.batch[0]) == pytest.approx(prob.sum(), abs=1e-12)
-    subset = build(singles[::2], np.array([0, len(singles[::2])]), known)
+    subset = build(clauses_of(singles[::2]), np.array([0, len(singles[::2])]), known)
     assert enumerate_prob(subset.batch[0]) == pytest.approx(prob[::2].sum(), abs=1e-12)
     if size > 1:
-        assert len(build(np.array([[0, 1]]), np.array([0, 1]), known).batch) == 0
+        assert len(build(clauses_of([[0, 1]]), np.array([0, 1]), known).batch) == 0
 
 
 def test_clauses_stay_short() -> None:
@@ -44,7 +45,7 @@ def test_clauses_stay_short() -> None:
 
 def test_blocks_that_fill_up_to_one_by_rounding() -> None:
     known = one_block([0.1] * 10)
-    formulas = build(np.arange(10).reshape(-1, 1), np.array([0, 10]), known)
+    formulas = build(clauses_of([[row] for row in range(10)]), np.array([0, 10]), known)
     assert formulas.batch.dnf.prob.max() <= 1.0
     assert enumerate_prob(formulas.batch[0]) == pytest.approx(1.0, abs=1e-12)
 
@@ -52,7 +53,7 @@ def test_blocks_that_fill_up_to_one_by_rounding() -> None:
 def test_mixed_with_independent_rows() -> None:
     """(a and row1) or (b and row2), rows 1 and 2 exclusive: the two ways exclude each other too."""
     known = Rows(np.array([0.5, 0.25, 0.3, 0.6]), np.array([-1, -1, 0, 0]))
-    formulas = build(np.array([[0, 2], [1, 3], [3, -1]]), np.array([0, 2, 3]), known)
+    formulas = build(clauses_of([[0, 2], [1, 3], [3]]), np.array([0, 2, 3]), known)
     assert enumerate_prob(formulas.batch[0]) == pytest.approx(0.5 * 0.3 + 0.25 * 0.6)
     assert enumerate_prob(formulas.batch[1]) == pytest.approx(0.6)
     assert enumerate_prob(select(formulas.batch, np.array([1]))[0]) == pytest.approx(0.6)
@@ -77,21 +78,21 @@ def test_a_bad_probability_names_its_row(bad: float | None) -> None:
         db.register("r", frame, prob="p")
 
 
-def influences_one_by_one(clauses: np.ndarray, known: Rows) -> dict[int, float]:
+def influences_one_by_one(clauses: list[list[int]], known: Rows) -> dict[int, float]:
     """P(F | row) - P(F | no row) by a count of its own for each row: the row there, the others of its block not."""
 
     def prob(p: np.ndarray) -> float:
-        return enumerate_prob(build(clauses, np.array([0, len(clauses)]), Rows(p, known.block)).batch[0])
+        return enumerate_prob(build(clauses_of(clauses), np.array([0, len(clauses)]), Rows(p, known.block)).batch[0])
 
     found = {}
-    for row in np.unique(clauses[clauses >= 0]):
+    for row in {row for clause in clauses for row in clause}:
         same = known.block == known.block[row] if known.block[row] >= 0 else np.zeros(len(known.prob), dtype=bool)
         given, without = known.prob.copy(), known.prob.copy()
         given[same], given[row] = 0.0, 1.0
         rest = 1.0 - known.prob[row]
         without[same] = known.prob[same] / rest if rest > 0 else 0.0  # the others share what the row leaves
         without[row] = 0.0
-        found[int(row)] = prob(given) - prob(without)
+        found[row] = prob(given) - prob(without)
     return found
 
 
@@ -105,9 +106,9 @@ def test_all_influences_at_once_are_those_one_by_one(seed: int) -> None:
         shares = np.eye(size)[0]  # one row of the block is certain
     prob = np.concatenate([shares, rng.uniform(0.1, 0.9, 3), [1.0]])
     known = Rows(prob, np.array([0] * size + [-1] * 4))
-    clauses = np.column_stack([rng.integers(-1, size, 8), size + rng.integers(0, 4, 8)])
-    clauses[0] = [0, 1]  # impossible: two rows of one block
-    rows, found = influences(clauses, known)
+    pairs = zip(rng.integers(-1, size, 8).tolist(), (size + rng.integers(0, 4, 8)).tolist(), strict=True)
+    clauses = [[0, 1], *([a, b] if a >= 0 else [b] for a, b in pairs)]  # the first needs two rows of one block
+    rows, found = influences(clauses_of(clauses), known)
     assert dict(zip(rows.tolist(), found.tolist(), strict=True)) == pytest.approx(
         influences_one_by_one(clauses, known), abs=1e-9
     )

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sharpdnf.dnf import DNF
+from sharpdnf.sql.backends import LineageRows
 from sharpdnf.sql.counting import Counts
 from sharpdnf.sql.expected import Expected
 from sharpdnf.sql.explain import influences
@@ -45,13 +46,13 @@ class Answers:
         formulas: Formulas,
         formula_of_answer: IntArray,
         number_of_answer: IntArray,
-        clauses: tuple[IntArray, IntArray],
+        found: LineageRows,
         database: ProbDB,
         expected: list[tuple[int, Expected]],
     ) -> None:
         self.labels, self.counts = labels, counts
         self._values, self._formulas, self._formula_of_answer = values, formulas, formula_of_answer
-        self._number_of_answer, self._clauses = number_of_answer, clauses
+        self._number_of_answer, self._found = number_of_answer, found
         self._database, self._expected = database, expected
 
     def __len__(self) -> int:
@@ -169,11 +170,10 @@ class Answers:
         """
         if not -len(self) <= index < len(self):
             raise IndexError(f"answer {index} of {len(self)}")
-        rows, indptr = self._clauses
-        number = self._number_of_answer[index]
+        indptr, number = self._found.indptr, self._number_of_answer[index]
         first, last = indptr[number : number + 2] if number + 1 < len(indptr) else (0, 0)  # no row, no reason
         known = self._database.known_rows()
-        found, influence = influences(rows[first:last], known, epsilon=0.02, rng=0)
+        found, influence = influences(self._found.clauses.take(np.arange(first, last)), known, epsilon=0.02, rng=0)
         order = np.argsort(-np.abs(influence), kind="stable")[:top]
         names = self._database.row_names(found[order])
         return [

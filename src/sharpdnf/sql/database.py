@@ -242,7 +242,7 @@ class ProbDB:
         plan = make_plan(query, self.backend, self._uncertain())
         found = self._run(plan, timeout)
         known = self.known_rows()
-        formulas = build(found.rows, found.indptr, known)
+        formulas = build(found.clauses, found.indptr, known)
         if plan.cuts or plan.limit is not None:
             descending = plan.limit is None or plan.order[0].descending
             counts, kept = decide(formulas.batch, plan.cuts, plan.limit, descending=descending, options=options)
@@ -258,7 +258,7 @@ class ProbDB:
                 for name, select in plan.numbered:
                     made.append(exp.Table(this=exp.to_identifier(name, quoted=True)).sql(self.backend.dialect))
                     self.backend.execute(f"CREATE TEMP TABLE {made[-1]} AS {select.sql(self.backend.dialect)}")
-                return self.backend.lineage(plan.query, plan.shape)
+                return self.backend.lineage(plan.sql, plan.shape)
             finally:
                 for name in made:
                     self.backend.execute(f"DROP TABLE IF EXISTS {name}")
@@ -307,8 +307,7 @@ class ProbDB:
             shown, counts, formula = shown.take(order), counts.take(order), formula[order]
             expected = [(position, value.take(order)) for position, value in expected]
             answer = answer[order]
-        clauses = (found.rows, found.indptr)
-        return Answers(plan.labels, shown, counts, formulas, formula, answer, clauses, self, expected)
+        return Answers(plan.labels, shown, counts, formulas, formula, answer, found, self, expected)
 
     @staticmethod
     def _order(plan: Plan, shown: Any, counts: Counts, expected: list[tuple[int, Expected]]) -> IntArray | None:

@@ -36,13 +36,13 @@ def expected_values(
 ) -> list[Expected]:
     """One entry per expected value of the select list; arrays have one entry per answer."""
     answer_of_clause = np.repeat(np.arange(len(found.indptr) - 1), np.diff(found.indptr))
-    keys = np.column_stack([answer_of_clause, found.extra])
+    keys = np.column_stack([answer_of_clause, found.identity])
     order = np.lexsort(keys.T[::-1])
-    keys, rows, measures = keys[order], found.rows[order], found.measures[order]
+    keys, clauses, measures = keys[order], found.clauses.take(order), found.measures[order]
     new = np.ones(len(keys), dtype=bool)
     new[1:] = np.any(keys[1:] != keys[:-1], axis=1)
     answer_of_row, measure_of_row = keys[new, 0], measures[new]
-    formulas = build(rows, np.append(np.flatnonzero(new), len(keys)), known)
+    formulas = build(clauses, np.append(np.flatnonzero(new), len(keys)), known)
     answer_of_row, measure_of_row = answer_of_row[formulas.possible], measure_of_row[formulas.possible]
     most = int(np.bincount(answer_of_row).max(initial=1)) if len(answer_of_row) else 1
     counts = count_with_progress(formulas.batch, options.replace(delta=options.delta / most))

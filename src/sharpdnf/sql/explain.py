@@ -9,26 +9,27 @@ import numpy.typing as npt
 
 from sharpdnf.analysis import count_weights, influence
 from sharpdnf.dnf import DNF
-from sharpdnf.sql.lineage import FloatArray, IntArray, RowArray, Rows, build
+from sharpdnf.sql.backends import Clauses
+from sharpdnf.sql.lineage import FloatArray, IntArray, Rows, build
 
 TOGETHER = 2_000_000
 """Probabilities of one evaluation under many vectors: 16 MB."""
 
 
-def influences(clauses: RowArray, known: Rows, **asked: Any) -> tuple[IntArray, FloatArray]:
+def influences(clauses: Clauses, known: Rows, **asked: Any) -> tuple[IntArray, FloatArray]:
     """(rows, P(answer | row) - P(answer | no row) of each) for the rows in the clauses of one answer.
 
     An independent row is a variable, so its influence is d P / d p: one pass gives all of them. A row of a block is a
     conjunction of choices: given the row they are all made, the others of its block are absent, and the formula is
     evaluated under these probabilities. Exact where the formula compiles, else estimated as ``asked``.
     """
-    rows = np.unique(clauses[clauses >= 0]).astype(np.int64)
-    if not len(rows) or bool((clauses < 0).all(axis=1).any()):  # a certain answer needs no row
+    used = np.unique(clauses.literals)
+    rows = (used >> 1).astype(np.int64)
+    if not len(rows) or not np.diff(clauses.indptr).all():  # a certain answer needs no row
         return rows, np.zeros(len(rows))
     # One more clause for each row shows how the row is encoded; it brings in no row that was not there.
-    singles = np.full((len(rows), clauses.shape[1]), -1, dtype=np.int64)
-    singles[:, 0] = rows
-    both = np.concatenate([clauses.astype(np.int64), singles])
+    more = clauses.indptr[-1] + np.arange(1, len(used) + 1)
+    both = Clauses(np.concatenate([clauses.indptr, more]), np.concatenate([clauses.literals, used]))
     whole, literals = _split(build(both, np.array([0, len(both)]), known).batch[0], len(rows))
     found = np.zeros(len(rows))
     in_block = known.block[rows] >= 0

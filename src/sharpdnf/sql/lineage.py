@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sharpdnf import _native
 from sharpdnf.dnf import DNF, Batch
+from sharpdnf.sql.backends import Clauses
 from sharpdnf.sql.blocks import Encoding, encode
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
-RowArray = npt.NDArray[np.signedinteger[Any]]
 
 
 @dataclass(frozen=True)
@@ -47,54 +45,60 @@ class Formulas:
     num_clauses: IntArray
 
 
-def build(rows: RowArray, indptr: IntArray, known: Rows) -> Formulas:
-    """Formula f has a clause for each of ``rows[indptr[f]:indptr[f + 1]]``: these rows together, -1 left out."""
-    if known.blocked and bool((known.block[rows[rows >= 0]] >= 0).any()):
-        dnf, row_of_var, sizes = _with_blocks(rows, indptr, known)
+def build(clauses: Clauses, indptr: IntArray, known: Rows) -> Formulas:
+    """Formula f has the clauses ``indptr[f]`` to ``indptr[f + 1] - 1``."""
+    if int(clauses.literals.max(initial=-1)) >= 2 * len(known.prob):
+        raise ValueError("a row number beyond the known rows")
+    if known.blocked and bool((known.block[clauses.literals >> 1] >= 0).any()):
+        dnf, row_of_var, sizes = _with_blocks(clauses, indptr, known)
     else:
-        dnf, row_of_var = _independent(rows, known)
+        dnf, row_of_var = _independent(clauses, known)
         sizes = np.diff(indptr)
     possible = np.flatnonzero(sizes)
     sizes = sizes[possible]
     return Formulas(Batch(dnf, np.concatenate([[0], np.cumsum(sizes)])), row_of_var, possible, sizes)
 
 
-def _independent(rows: RowArray, known: Rows) -> tuple[DNF, IntArray]:
-    """Row r is a variable of its own, shared by all formulas; rows in no clause are variables only if they are few."""
-    flat = np.ascontiguousarray(rows, dtype=np.int32).ravel()
-    indptr, literals, all_rows, row_of_var = _native.lineage_clauses(flat, *rows.shape, len(known.prob))
-    if all_rows:
-        return DNF.trusted(indptr, literals, known.prob), known.number
-    return DNF.trusted(indptr, literals, known.prob[row_of_var]), row_of_var
+def _independent(clauses: Clauses, known: Rows) -> tuple[DNF, IntArray]:
+    """A row is a variable of its own, shared by all formulas: all rows if the clauses are many, else those in one."""
+    if len(known.prob) <= len(clauses):
+        return DNF.trusted(clauses.indptr, clauses.literals, known.prob), known.number
+    used, var = _numbered(clauses.literals >> 1, known)
+    return DNF.trusted(clauses.indptr, 2 * var[clauses.literals >> 1], known.prob[used]), used
 
 
-def _exclusive(rows: RowArray, present: npt.NDArray[np.bool_], known: Rows) -> npt.NDArray[np.bool_]:
-    """bool[clauses]: whether a clause needs two different rows of one block."""
-    bad = np.zeros(len(rows), dtype=bool)
-    block = np.where(present, known.block[np.where(present, rows, 0)], -1)
-    for i in range(rows.shape[1]):
-        for j in range(i):
-            bad |= (block[:, i] >= 0) & (block[:, i] == block[:, j]) & (rows[:, i] != rows[:, j])
-    return bad
+def _numbered(rows: npt.NDArray[np.int32], known: Rows) -> tuple[IntArray, npt.NDArray[np.int32]]:
+    """(the rows that occur, in order; int32[known rows]: the place of each among them)."""
+    occurs = np.zeros(len(known.prob), dtype=bool)
+    occurs[rows] = True
+    return np.flatnonzero(occurs), np.cumsum(occurs, dtype=np.int32) - np.int32(1)
 
 
-def _with_blocks(rows: RowArray, indptr: IntArray, known: Rows) -> tuple[DNF, IntArray, IntArray]:
+def _possible(clauses: Clauses, known: Rows) -> npt.NDArray[np.bool_]:
+    """bool[clauses]: whether a clause does without two rows of one block, which exclude each other."""
+    block = known.block[clauses.literals >> 1]
+    clause = np.repeat(np.arange(len(clauses)), np.diff(clauses.indptr))
+    blocks = int(block.max()) + 1
+    pair, times = np.unique((clause * blocks + block)[block >= 0], return_counts=True)
+    possible = np.ones(len(clauses), dtype=bool)
+    possible[pair[times > 1] // blocks] = False
+    return possible
+
+
+def _with_blocks(clauses: Clauses, indptr: IntArray, known: Rows) -> tuple[DNF, IntArray, IntArray]:
     """Independent rows as above; a row of a block is a few literals over variables of its formula.
 
     Clauses that need two rows of one block are left out, so the number of clauses of each formula comes back too.
     """
     formula = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
-    present = rows >= 0
-    keep = ~_exclusive(rows, present, known)
+    keep = _possible(clauses, known)
     if not keep.all():
-        rows, present, formula = rows[keep], present[keep], formula[keep]
-    flat = rows[present]
-    formula_of_entry = np.repeat(formula, present.sum(axis=1))
+        clauses, formula = clauses.take(np.flatnonzero(keep)), formula[keep]
+    flat = clauses.literals >> 1
+    formula_of_entry = np.repeat(formula, np.diff(clauses.indptr))
     in_block = known.block[flat] >= 0
-    used = np.zeros(len(known.prob), dtype=bool)
-    used[flat[~in_block]] = True
-    var_of_row = np.cumsum(used) - 1
-    shared = int(used.sum())
+    used, var_of_row = _numbered(flat[~in_block], known)
+    shared = len(used)
 
     pairs = np.stack([formula_of_entry, known.block[flat], flat])[:, in_block]
     order = np.lexsort(pairs[::-1])
@@ -116,13 +120,11 @@ def _with_blocks(rows: RowArray, indptr: IntArray, known: Rows) -> tuple[DNF, In
     target = np.repeat(starts[in_block], lengths) + inside
     literals[target] = code.literals[np.repeat(code.indptr[pair_of_entry], lengths) + inside] + 2 * shared
 
-    clause_of_entry = np.repeat(np.arange(len(rows)), present.sum(axis=1))
-    ends = np.zeros(len(rows) + 1, dtype=np.int64)
-    np.cumsum(np.bincount(clause_of_entry, weights=width, minlength=len(rows)).astype(np.int64), out=ends[1:])
+    ends = np.concatenate([[0], np.cumsum(width)])[clauses.indptr]
     of_block = np.where(code.pair_of_var >= 0, distinct[2][np.maximum(code.pair_of_var, 0)], -1)
-    row_of_var = np.concatenate([np.flatnonzero(used), of_block])
+    row_of_var = np.concatenate([used, of_block])
     dnf = DNF.from_arrays(ends, literals.astype(np.int32), np.concatenate([known.prob[used], code.prob]))
-    assert dnf.num_clauses == len(rows), "exclusive rows were taken out before"
+    assert dnf.num_clauses == len(clauses), "exclusive rows were taken out before"
     return dnf, row_of_var, np.bincount(formula, minlength=len(indptr) - 1)
 
 
@@ -130,10 +132,7 @@ def select(batch: Batch, wanted: IntArray) -> Batch:
     """The formulas ``wanted`` of a batch, over the same variables."""
     first, last = batch.formula_indptr[wanted], batch.formula_indptr[wanted + 1]
     sizes = last - first
-    total = int(sizes.sum())
-    clause = np.repeat(first - (np.cumsum(sizes) - sizes), sizes) + np.arange(total)
-    widths = batch.dnf.widths[clause]
-    indptr = np.concatenate([[0], np.cumsum(widths)]).astype(np.int64)
-    entry = np.repeat(batch.dnf.indptr[clause] - indptr[:-1], widths) + np.arange(int(indptr[-1]))
-    dnf = DNF.trusted(indptr, batch.dnf.literals[entry], batch.dnf.prob, names=batch.dnf.names)
+    clause = np.repeat(first - (np.cumsum(sizes) - sizes), sizes) + np.arange(int(sizes.sum()))
+    taken = Clauses(batch.dnf.indptr, batch.dnf.literals).take(clause)
+    dnf = DNF.trusted(taken.indptr, taken.literals, batch.dnf.prob, names=batch.dnf.names)
     return Batch(dnf, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64))

@@ -47,6 +47,8 @@ class Plan:
     """What to run and what to do with the rows."""
 
     query: exp.Query
+    sql: str
+    """The query as text."""
     shape: Shape
     labels: tuple[str, ...]
     """Of the answer columns, in order."""
@@ -90,8 +92,9 @@ def _make_plan(sql: str, tree: exp.Query, catalog: Catalog, uncertain: Mapping[t
     query = rewriter.query(tree, Environment(), None)
     labels = tuple(column.label for column in query.columns)
     named = [(label, f"_c{i}") for i, label in enumerate(labels)]
+    whole = rewriter.complete(query.body)
     return Plan(
-        rewriter.complete(query.body), Shape(len(labels), 0, query.lineage, 0), labels, cuts=cuts,
+        whole, whole.sql(catalog.dialect), Shape(len(labels), 0, query.lineage, 0), labels, cuts=cuts,
         order=_keys(order, named, certain=not uncertain_rows and not ours), limit=limit,
     )  # fmt: skip
 
@@ -234,9 +237,10 @@ def _plan_expected(
     query = rewriter.query(rows, Environment(), None)
     labels = tuple(column.label for column in query.columns[: len(keys)])
     shape = Shape(len(keys), len(measures), query.lineage, query.identity)
+    whole = rewriter.complete(query.body)
     return Plan(
-        rewriter.complete(query.body), shape, labels, tuple(rewriter.numbered), tuple(values), group is None, cuts,
-        _keys(order, named), limit,
+        whole, whole.sql(tables.catalog.dialect), shape, labels, tuple(rewriter.numbered), tuple(values),
+        group is None, cuts, _keys(order, named), limit,
     )  # fmt: skip
 
 

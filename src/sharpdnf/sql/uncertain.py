@@ -17,6 +17,8 @@ IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
 SLACK = 1e-9
 """How far above 1 the probabilities of a block may add up by rounding."""
+MOST_ROWS = 2**30
+"""Literals of 32 bits number no more variables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,8 @@ def declare(
     numbers = backend.numbers(select.sql(dialect), 2)
     probabilities = np.ascontiguousarray(numbers[:, 0])
     blocks = numbers[:, 1].astype(np.int64) - 1
+    if base + len(probabilities) >= MOST_ROWS:
+        raise UncertainTableError(f"with {relation.path[-1]} there are {MOST_ROWS} uncertain rows or more")
     declared = Declared(
         relation.path[-1], Uncertain(relation, source, p), columns, base, probabilities, blocks,
         measure(backend, relation.table(), p),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -10,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from sqlglot import exp
 
+from sharpdnf import _native
 from sharpdnf.sql.catalog import ROW_ID, Catalog, Relation
 
 if TYPE_CHECKING:
@@ -17,22 +19,59 @@ if TYPE_CHECKING:
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
-RowArray = npt.NDArray[np.signedinteger[Any]]
+LitArray = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class Clauses:
+    """Conjunctions of uncertain rows, as in a DNF: row r has the literal 2 r."""
+
+    indptr: IntArray
+    literals: LitArray
+    """Clause c has ``literals[indptr[c]:indptr[c + 1]]``, different ones in increasing order."""
+
+    def __len__(self) -> int:
+        return len(self.indptr) - 1
+
+    def take(self, wanted: IntArray) -> Clauses:
+        """The clauses of these numbers."""
+        widths = np.diff(self.indptr)[wanted]
+        indptr = np.concatenate([[0], np.cumsum(widths)]).astype(np.int64)
+        entry = np.repeat(self.indptr[wanted] - indptr[:-1], widths) + np.arange(int(indptr[-1]))
+        return Clauses(indptr, self.literals[entry])
 
 
 @dataclass(frozen=True, slots=True)
 class LineageRows:
-    """The rows of a lineage query, sorted by answer: ``answers`` has one row per answer, ``rows`` one per clause."""
+    """The rows of a lineage query, sorted by answer: ``answers`` has one row per answer, the others one per clause."""
 
     answers: pa.Table
     indptr: IntArray
     """Answer a has the clauses ``indptr[a]`` to ``indptr[a + 1] - 1``."""
-    rows: RowArray
-    """int[clauses, columns]: numbers of uncertain rows, -1 where a column does not apply."""
-    extra: RowArray
-    """int[clauses, columns]: identity of the result row, for expected values."""
+    clauses: Clauses
+    identity: npt.NDArray[np.int32]
+    """int32[clauses, columns]: the row of the result, for expected values."""
     measures: FloatArray
     """float64[clauses, columns]: what expected_sum adds up."""
+
+
+def sorted_lineage(
+    keys: Sequence[tuple[npt.NDArray[np.signedinteger[Any]], npt.NDArray[np.uint8]]],
+    numbers: Sequence[npt.NDArray[np.int32]],
+    identity: Sequence[npt.NDArray[np.int32]],
+    measures: FloatArray,
+    answers: Callable[[npt.NDArray[np.int32]], pa.Table],
+) -> LineageRows:
+    """Columns of a lineage query in any order. A key has a mask of its NULLs, or an empty one; a number -1 is none.
+
+    ``answers`` makes a table of the first row of every answer.
+    """
+    count = len(measures)
+    indptr, literals, flat, starts, first, order = _native.lineage(
+        [key for key, _ in keys], [null for _, null in keys], numbers, identity, count, measures.shape[1] > 0
+    )
+    measured = measures[order] if measures.shape[1] else measures
+    return LineageRows(answers(first), starts, Clauses(indptr, literals), flat.reshape(count, len(identity)), measured)
 
 
 class Backend(Catalog, Protocol):
@@ -50,7 +89,7 @@ class Backend(Catalog, Protocol):
     def materialise(self, name: str, relation: Relation, prob: str, base: int) -> exp.Expression:
         """Numbers the rows with prob > 0 from ``base`` on, in a temporary table; returns what FROM reads instead."""
 
-    def lineage(self, query: exp.Query, shape: Shape) -> LineageRows:
+    def lineage(self, sql: str, shape: Shape) -> LineageRows:
         """Runs a lineage query."""
 
     def register(self, name: str, frame: object) -> None:
@@ -116,29 +155,14 @@ def numbering(relation: Relation, prob: str, base: int, kind: str = "BIGINT") ->
     return select.where(exp.GT(this=column(prob, "_t"), expression=exp.Literal.number(0)), copy=False)
 
 
-def grouped(query: exp.Query, shape: Shape, dialect: str, *, bare: bool = False) -> exp.Select:
+def grouped(sql: str, shape: Shape, *, bare: bool = False) -> str:
     """The lineage query with the number of the answer in front: equal answers get equal numbers, by the database's
     own notion of equality (NULLs, collations, 1 and 1.0)."""
-    shown, measures, lineage, identity = shape.names()
-    inner = query.copy()
-    with_ = inner.args.get("with_")
-    inner.set("with_", None)
-    order = exp.Order(expressions=[exp.Ordered(this=column(name)) for name in shown])
-    rank: exp.Expression = exp.Window(this=exp.DenseRank(), order=order) if shown else exp.Literal.number(1)
-
-    def value(name: str) -> exp.Expression:
-        if bare:  # SQLite would convert the values of one type to the affinity of the first
-            return exp.alias_(exp.Coalesce(this=column(name), expressions=[exp.Null()]), name, quoted=True)
-        return column(name)
-
-    outer = exp.Select(
-        expressions=[
-            exp.alias_(exp.Sub(this=rank, expression=exp.Literal.number(1)), "_g", quoted=True),
-            *(value(name) for name in [*shown, *measures]),
-            *(column(name) for name in [*lineage, *identity]),
-        ],
-        from_=exp.From(this=exp.Subquery(this=inner, alias=exp.TableAlias(this=quoted("_r")))),
-    )
-    if with_ is not None:
-        outer.set("with_", with_)
-    return outer
+    shown, measures, lineage, identity = ([f'"{name}"' for name in names] for names in shape.names())
+    order = ", ".join(f"{name} NULLS LAST" for name in shown)
+    rank = f"dense_rank() OVER (ORDER BY {order}) - 1" if shown else "0"
+    values = [*shown, *measures]
+    if bare:  # SQLite would convert the values of one type to the affinity of the first
+        values = [f"coalesce({value}, NULL) AS {value}" for value in values]
+    columns = ", ".join([f'{rank} AS "_g"', *values, *lineage, *identity])
+    return f'SELECT {columns} FROM ({sql}) AS "_r"'

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from sharpdnf.sql.backends import LineageRows, sorted_lineage
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
 IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
 
 
 def python_columns(rows: list[tuple[Any, ...]], count: int) -> pa.Table:
@@ -27,10 +30,12 @@ def python_columns(rows: list[tuple[Any, ...]], count: int) -> pa.Table:
     return pa.table(columns)
 
 
-def starts_of(group: IntArray) -> IntArray:
-    """int64[groups + 1]: where each of the sorted numbers begins, and how many there are."""
-    new = np.flatnonzero(np.diff(group, prepend=-1))
-    return np.concatenate([new, [len(group)]]).astype(np.int64)
+def sorted_flat(flat: IntArray, lineage: int, measures: FloatArray, answers: pa.Table) -> LineageRows:
+    """Rows of whole numbers: that of the answer, then lineage, then identity; the answers are in order."""
+    columns = [np.ascontiguousarray(flat[:, i], dtype=np.int32) for i in range(flat.shape[1])]
+    no_null = np.zeros(0, dtype=np.uint8)
+    last = 1 + lineage
+    return sorted_lineage([(columns[0], no_null)], columns[1:last], columns[last:], measures, lambda _: answers)
 
 
 def frame_rows(frame: object) -> tuple[list[str], list[list[Any]]]:

@@ -13,19 +13,18 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from sharpdnf import _native
 from sharpdnf.errors import SQLError
 from sharpdnf.sql.allowed import refuse
 from sharpdnf.sql.backends import (
     FloatArray,
     LineageRows,
-    RowArray,
     Shape,
     file_key,
     grouped,
     lower,
     numbering,
     quoted,
+    sorted_lineage,
 )
 from sharpdnf.sql.backends.duck_functions import FunctionList
 from sharpdnf.sql.catalog import Functions, Relation
@@ -227,24 +226,21 @@ class DuckDB:
     def interrupt(self) -> None:
         self.connection.interrupt()
 
-    def lineage(self, query: exp.Query, shape: Shape) -> LineageRows:
+    def lineage(self, sql: str, shape: Shape) -> LineageRows:
         shown, measures, lineage, identity = shape.names()
-        relation = self._relation(query.sql("duckdb"))
+        relation = self._relation(sql)
         types = [str(t).split("(")[0] for t in relation.types[: shape.shown]]
         keys = shown
         if not all(kind in SORTABLE for kind in types):
-            relation, keys = self._relation(grouped(query, shape, "duckdb").sql("duckdb")), ["_g"]
+            relation, keys = self._relation(grouped(sql, shape)), ["_g"]
         table = self._deliver(relation)
-        columns = [whole_numbers(table.column(name)) for name in keys]
-        numbered = [filled(table.column(name)) for name in [*lineage, *identity]]
-        values, nulls = [v for v, _ in columns], [null for _, null in columns]
-        flat, starts, first, order = _native.sort_lineage(
-            values, nulls, numbered, len(table), len(lineage), bool(measures)
+        return sorted_lineage(
+            [whole_numbers(table.column(name)) for name in keys],
+            [filled(table.column(name)) for name in lineage],
+            [filled(table.column(name)) for name in identity],
+            floats(table, measures),
+            lambda first: table.select(shown).take(first) if shown else table.select([]),
         )
-        answers = table.select(shown).take(first) if shown else table.select([])
-        rows = flat.reshape(len(table), len(numbered))
-        measured = floats(table, measures)[order] if measures else np.empty((len(table), 0))
-        return LineageRows(answers, starts, rows[:, : len(lineage)], rows[:, len(lineage) :], measured)
 
 
 def names_relations(view: str) -> bool:
@@ -256,7 +252,9 @@ def names_relations(view: str) -> bool:
     return any(isinstance(table.this, exp.Identifier) and len(table.parts) < 3 for table in tables)
 
 
-def whole_numbers(column: pa.ChunkedArray) -> tuple[RowArray, npt.NDArray[np.uint8]]:
+def whole_numbers(
+    column: pa.ChunkedArray,
+) -> tuple[npt.NDArray[np.signedinteger[Any]], npt.NDArray[np.uint8]]:
     """int[rows] that are equal and ordered as the values of a SORTABLE type; uint8[rows]: NULL or not, or empty."""
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -12,7 +12,7 @@ from sqlglot import exp
 from sharpdnf.errors import SQLError
 from sharpdnf.sql.allowed import refuse
 from sharpdnf.sql.backends import FloatArray, LineageRows, Shape, column, file_key, grouped, lower, numbering, quoted
-from sharpdnf.sql.backends.columns import frame_rows, python_columns, starts_of
+from sharpdnf.sql.backends.columns import frame_rows, python_columns, sorted_flat
 from sharpdnf.sql.catalog import ROW_ID, Functions, Relation
 from sharpdnf.sql.tables import parse_view
 
@@ -178,11 +178,11 @@ class SQLite:
     def interrupt(self) -> None:
         self.connection.interrupt()
 
-    def lineage(self, query: exp.Query, shape: Shape) -> LineageRows:
+    def lineage(self, sql: str, shape: Shape) -> LineageRows:
         shown, measures, lineage, identity = shape.names()
         target = quoted("_sharpdnf_lineage").sql("sqlite")
         self.execute(f"DROP TABLE IF EXISTS temp.{target}")
-        self.execute(f"CREATE TEMP TABLE {target} AS {grouped(query, shape, 'sqlite', bare=True).sql('sqlite')}")
+        self.execute(f"CREATE TEMP TABLE {target} AS {grouped(sql, shape, bare=True)}")
         try:
             names = ", ".join(quoted(n).sql("sqlite") for n in shown) or "1"
             answers = python_columns(
@@ -198,8 +198,5 @@ class SQLite:
             values = self.numbers(f"SELECT {sums} FROM temp.{target} ORDER BY rowid", len(measures)) if sums else None
         finally:
             self.execute(f"DROP TABLE temp.{target}")
-        order = np.argsort(flat[:, 0], kind="stable")
-        flat = flat[order]
-        last = 1 + len(lineage)
-        measured = values[order] if values is not None else np.zeros((len(flat), 0))
-        return LineageRows(answers, starts_of(flat[:, 0]), flat[:, 1:last].copy(), flat[:, last:].copy(), measured)
+        measured = values if values is not None else np.zeros((len(flat), 0))
+        return sorted_flat(flat, len(lineage), measured, answers)

@@ -11,7 +11,7 @@ from sqlglot import exp
 from sharpdnf.errors import SQLError
 from sharpdnf.sql.allowed import refuse
 from sharpdnf.sql.backends import FloatArray, IntArray, LineageRows, Shape, grouped, lower, numbering, quoted
-from sharpdnf.sql.backends.columns import frame_rows, python_columns, starts_of
+from sharpdnf.sql.backends.columns import frame_rows, python_columns, sorted_flat
 from sharpdnf.sql.catalog import Functions, Relation
 
 if TYPE_CHECKING:
@@ -187,11 +187,11 @@ class PostgreSQL:
     def interrupt(self) -> None:
         self.connection.cancel()
 
-    def lineage(self, query: exp.Query, shape: Shape) -> LineageRows:
+    def lineage(self, sql: str, shape: Shape) -> LineageRows:
         shown, measures, lineage, identity = shape.names()
         target = quoted("_sharpdnf_lineage").sql("postgres")
         self.execute(f"DROP TABLE IF EXISTS pg_temp.{target}")
-        self.execute(f"CREATE TEMP TABLE {target} AS {grouped(query, shape, 'postgres').sql('postgres')}")
+        self.execute(f"CREATE TEMP TABLE {target} AS {grouped(sql, shape)}")
         try:
             names = ", ".join(quoted(n).sql("postgres") for n in shown)
             rows = self.rows(f"SELECT DISTINCT ON (_g) {names or 1} FROM pg_temp.{target} ORDER BY _g")
@@ -199,14 +199,11 @@ class PostgreSQL:
             wanted = ["_g", *(f"coalesce({n}, -1)" for n in [*lineage, *identity])]
             sums = [f"coalesce({m}::double precision, 0)" for m in measures]
             values = ", ".join([f"({w})::bigint" for w in wanted] + sums)
-            flat = self._copy(f"SELECT {values} FROM pg_temp.{target} ORDER BY _g", len(wanted) + len(sums))
+            flat = self._copy(f"SELECT {values} FROM pg_temp.{target}", len(wanted) + len(sums))
         finally:
             self.execute(f"DROP TABLE pg_temp.{target}")
-        last = 1 + len(lineage)
         measured = flat[:, len(wanted) :].copy().view(np.float64).reshape(len(flat), len(sums))
-        return LineageRows(
-            answers, starts_of(flat[:, 0]), flat[:, 1:last].copy(), flat[:, last : len(wanted)].copy(), measured
-        )
+        return sorted_flat(flat[:, : len(wanted)], len(lineage), measured, answers)
 
     def _copy(self, sql: str, columns: int) -> IntArray:
         """int64[rows, columns]: a result of 8-byte columns without NULLs, as raw words."""
