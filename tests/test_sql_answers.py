@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import runpy
+import signal
 import sqlite3
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +21,8 @@ from typer.testing import CliRunner
 
 import sharpdnf
 from sharpdnf.dnf import Batch
-from sharpdnf.errors import SQLError, UncertainTableError, UnsupportedSQL
+from sharpdnf.errors import SQLError, SQLTimeout, UncertainTableError, UnsupportedSQL
+from sharpdnf.sql import database as database_module
 from sharpdnf.sql import topk
 from sharpdnf.sql.counting import Counts, Options
 from sharpdnf.sql.plan import Cut
@@ -343,8 +348,49 @@ def test_a_column_called_prob_does_not_hide_ours() -> None:
 def test_the_time_limit_holds_in_the_database() -> None:
     found = sharpdnf.connect()
     found.register("n", pa.table({"a": list(range(3000)), "p": [0.5] * 3000}), prob="p")
-    with pytest.raises(SQLError, match="within"):
+    with pytest.raises(SQLTimeout, match="within"):
         found.sql("SELECT 1 AS x FROM n a, n b, n c, n d WHERE a.a + b.a = c.a + d.a", timeout=0.3)
+
+
+@pytest.mark.skipif(threading.current_thread() is not threading.main_thread(), reason="Ctrl-C is for the main thread")
+@pytest.mark.parametrize("kind", ["duckdb", "sqlite", "postgres"])
+def test_interrupt_in_the_database(kind: str, request: pytest.FixtureRequest) -> None:
+    """It stops the query, leaves no table of the query and keeps the connection usable."""
+    database = Database(kind, request.getfixturevalue("address") if kind == "postgres" else None)
+    found = sharpdnf.connect(database.connection)
+    found.register("n", pa.table({"a": list(range(3000)), "p": [0.5] * 3000}), prob="p")
+    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    started = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        found.sql("SELECT 1 AS x FROM n a, n b, n c, n d WHERE a.a + b.a = c.a + d.a")
+    timer.join()
+    assert time.monotonic() - started < 10
+    assert found.sql("SELECT a FROM n WHERE a < 2").prob.tolist() == [0.5, 0.5]
+    with pytest.raises(SQLError):
+        found.backend.rows("SELECT * FROM _sharpdnf_lineage")
+
+
+def test_rows_that_were_numbered_by_halves_are_numbered_again(
+    db: sharpdnf.ProbDB, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two tables; while both are read again, Ctrl-C comes after the first."""
+    db.register("other", pa.table({"a": [1, 2], "p": [0.25, 0.125]}), prob="p")
+    db.register("edge", pa.table(EDGES).slice(0, 2))
+    whole, calls = database_module.declare, []
+
+    def stop(*args: Any) -> Any:
+        calls.append(args)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return whole(*args)
+
+    monkeypatch.setattr(database_module, "declare", stop)
+    with pytest.raises(KeyboardInterrupt):
+        db.register("edge", pa.table(EDGES))
+    monkeypatch.undo()
+    assert db.sql("SELECT a FROM other").prob == pytest.approx([0.25, 0.125])
+    assert db.sql(TWO_STEPS).prob == pytest.approx([0.5875, 0.45])
 
 
 def test_time_limits_that_are_none(db: sharpdnf.ProbDB) -> None:
@@ -362,7 +408,7 @@ def test_examples_run(name: str, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_command_line(tmp_path: Path) -> None:
-    from sharpdnf.cli import app, load_extensions
+    from sharpdnf.cli import app, load_extensions, main
 
     load_extensions()
     path = tmp_path / "edge.csv"
@@ -380,6 +426,10 @@ def test_the_command_line(tmp_path: Path) -> None:
     assert row["x"] is None and row["y"] == [1.5, None] and row["prob"] == 0.75
     for wrong in (["--timeout", "-1"], ["--limit", "-1"], ["--csv", "--json"]):
         assert CliRunner().invoke(app, [*common, TWO_STEPS, *wrong]).exit_code != 0, wrong
+    endless = "WITH n AS (SELECT range AS a FROM range(100000)) SELECT 1 FROM n x, n y, edge WHERE x.a * y.a < 0"
+    with pytest.raises(SystemExit) as left:
+        main([*common, endless, "--timeout", "0.2"])
+    assert left.value.code == 3
     rewritten = CliRunner().invoke(app, [*common, TWO_STEPS, "--show-sql"])
     assert "_sharpdnf_id" in rewritten.output
 

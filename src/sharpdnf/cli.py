@@ -1,7 +1,8 @@
 """The command line: a thin shell over the library. Only the cli modules print or exit.
 
 Exit codes: 0 answered, 1 internal error, 2 bad input or usage, 3 the guarantee was not met in the limit (the best
-answer and its bounds are printed), 130 interrupted. Errors go to standard error; standard output holds answers only.
+answer and its bounds are printed, if there is one), 130 interrupted. Errors go to standard error; standard output holds
+answers only.
 Everything heavy is imported inside the commands, so that help costs no more than typer.
 """
 
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sharpdnf.errors import SharpDNFError
+from sharpdnf.errors import SharpDNFError, SQLTimeout
 
 if TYPE_CHECKING:
     from sharpdnf.dnf import DNF
@@ -334,7 +335,7 @@ def guard(command: Callable[..., None]) -> Callable[..., None]:
             command(*args, **options)
         except (SharpDNFError, ValueError) as error:
             complain(error)
-            raise typer.Exit(BAD_INPUT) from None
+            raise typer.Exit(NOT_MET if isinstance(error, SQLTimeout) else BAD_INPUT) from None
         except BrokenPipeError:
             raise typer.Exit(BROKEN_PIPE) from None
         except OSError as error:

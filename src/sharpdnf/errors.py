@@ -10,6 +10,7 @@ SharpDNFError
 ├── ConfigError         an experiment file with an unknown key or a value out of range
 └── SQLError
     ├── UnsupportedSQL  a construct whose answer would not be sound: names it and says why
+    ├── SQLTimeout      the time was up before the database had all rows: no answer is known
     └── UncertainTableError  a probability column or block that is not one: names the row
 
 An answer that a deadline cut short is no error: it comes back with ``met=False``, and where there is no place for that,
@@ -78,6 +79,10 @@ class SQLError(SharpDNFError):
 
 class UnsupportedSQL(SQLError):
     """The construct has no sound lineage here."""
+
+
+class SQLTimeout(SQLError):
+    """The time was up before the database had found the lineage."""
 
 
 class UncertainTableError(SQLError):

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import itertools
 import os
-import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +24,7 @@ from sharpdnf.sql.backends import Backend, LineageRows
 from sharpdnf.sql.catalog import Uncertain
 from sharpdnf.sql.counting import Counts, Options, Progress, certain, count_with_progress
 from sharpdnf.sql.expected import Expected, expected_values
+from sharpdnf.sql.limits import watched
 from sharpdnf.sql.lineage import Formulas, Rows, build
 from sharpdnf.sql.plan import Plan, make_plan
 from sharpdnf.sql.tables import Environment, Tables
@@ -100,8 +99,10 @@ def _open(path: str) -> Backend:
 
 def _quiet(connection: Any) -> Backend:
     """A DuckDB of our own: its progress bar would stand between the answers on standard output."""
-    connection.execute("SET enable_progress_bar = false")
-    return _backend(connection)
+    backend = _backend(connection)
+    with watched(backend):
+        backend.execute("SET enable_progress_bar = false")
+    return backend
 
 
 class ProbDB:
@@ -116,7 +117,8 @@ class ProbDB:
         self._number = next(NUMBERS)
         self._declared: dict[tuple[str, ...], Declared] = {}
         self._rows: Rows | None = None
-        self._version = backend.version()
+        self._version: object = backend.version()
+        """None while rows are numbered: what stops halfway through is done again before the next query."""
 
     # ---- declaring
 
@@ -128,6 +130,10 @@ class ProbDB:
         columns = () if block is None else (block,) if isinstance(block, str) else tuple(block)
         if block is not None and not columns:
             raise ValueError("block must name at least one column")
+        with watched(self.backend):
+            self._declare(table, prob, columns)
+
+    def _declare(self, table: str, prob: str, columns: tuple[str, ...]) -> None:
         check_functions("SELECT 1", self.backend)  # our own statements must mean what they say
         tables = Tables(self.backend, self._uncertain())
         relation = tables.relation(self._name(table), Environment())
@@ -140,6 +146,7 @@ class ProbDB:
                 raise UncertainTableError(f"{table} shares rows with the uncertain table {other.path[-1]}")
         number = next((i for i, key in enumerate(self._declared) if key == relation.key), len(self._declared))
         base = sum(len(d.prob) for key, d in self._declared.items() if key != relation.key)
+        self._version = None
         found = declare(self.backend, relation, prob, columns, base, self._temporary(number))
         replaced = relation.key in self._declared
         self._declared[relation.key] = found
@@ -161,30 +168,32 @@ class ProbDB:
         self, name: str, frame: object, *, prob: str | None = None, block: str | Sequence[str] | None = None
     ) -> None:
         """Makes a pandas, polars or Arrow frame, or a Parquet, CSV or JSON file, a table; with ``prob``, uncertain."""
-        self.backend.register(name, frame)
-        relation = Tables(self.backend, {}).relation(
-            exp.Table(this=exp.to_identifier(name, quoted=True)), Environment()
-        )
-        if prob is not None:
-            quoted = exp.to_identifier(name, quoted=True).sql(self.backend.dialect)
-            self.uncertain(quoted, prob=prob, block=block)
-        elif relation.key in self._declared:
-            self.refresh()
-        self._version = self.backend.version()
+        with watched(self.backend):
+            self.backend.register(name, frame)
+            relation = Tables(self.backend, {}).relation(
+                exp.Table(this=exp.to_identifier(name, quoted=True)), Environment()
+            )
+            if prob is not None:
+                quoted = exp.to_identifier(name, quoted=True).sql(self.backend.dialect)
+                self.uncertain(quoted, prob=prob, block=block)
+            elif relation.key in self._declared:
+                self.refresh()
+            self._version = self.backend.version()
 
     def refresh(self) -> None:
         """Reads the uncertain tables again, after their data changed."""
-        base = 0
-        for number, (key, old) in enumerate(list(self._declared.items())):
-            relation = current(self.backend, old.uncertain.relation)
-            found = replace(old, base=base)  # of a table that is gone: nothing can read it
-            if relation is not None:
-                temporary = self._temporary(number)
-                found = declare(self.backend, relation, old.uncertain.prob, old.block_columns, base, temporary)
-            self._declared[key] = found
-            base += len(found.prob)
-        self._rows = None
-        self._version = self.backend.version()
+        with watched(self.backend):
+            base, self._version = 0, None
+            for number, (key, old) in enumerate(list(self._declared.items())):
+                relation = current(self.backend, old.uncertain.relation)
+                found = replace(old, base=base)  # of a table that is gone: nothing can read it
+                if relation is not None:
+                    temporary = self._temporary(number)
+                    found = declare(self.backend, relation, old.uncertain.prob, old.block_columns, base, temporary)
+                self._declared[key] = found
+                base += len(found.prob)
+            self._rows = None
+            self._version = self.backend.version()
 
     def _temporary(self, number: int) -> str:
         """The name of a table's numbered rows: another ProbDB of the same connection must not replace them."""
@@ -238,9 +247,10 @@ class ProbDB:
             raise ValueError(f"timeout must not be negative, not {timeout}")
         deadline = None if timeout is None else time.monotonic() + timeout
         options = Options(guarantee, epsilon, delta, rng, deadline, threads, engine, progress)
-        self._check_fresh()
-        plan = make_plan(query, self.backend, self._uncertain())
-        found = self._run(plan, timeout)
+        with watched(self.backend, timeout):
+            self._check_fresh()
+            plan = make_plan(query, self.backend, self._uncertain())
+            found = self._run(plan)
         known = self.known_rows()
         formulas = build(found.clauses, found.indptr, known)
         if plan.cuts or plan.limit is not None:
@@ -251,40 +261,16 @@ class ProbDB:
             kept = np.arange(len(formulas.batch))
         return self._answers(plan, found, formulas, counts, kept, options)
 
-    def _run(self, plan: Plan, timeout: float | None = None) -> LineageRows:
-        with self._time_limit(timeout):
-            made: list[str] = []
-            try:
-                for name, select in plan.numbered:
-                    made.append(exp.Table(this=exp.to_identifier(name, quoted=True)).sql(self.backend.dialect))
-                    self.backend.execute(f"CREATE TEMP TABLE {made[-1]} AS {select.sql(self.backend.dialect)}")
-                return self.backend.lineage(plan.sql, plan.shape)
-            finally:
-                for name in made:
-                    self.backend.execute(f"DROP TABLE IF EXISTS {name}")
-
-    @contextmanager
-    def _time_limit(self, timeout: float | None) -> Iterator[None]:
-        if timeout is None:
-            yield
-            return
-        fired = threading.Event()
-
-        def stop() -> None:
-            fired.set()
-            self.backend.interrupt()
-
-        timer = threading.Timer(min(timeout, threading.TIMEOUT_MAX), stop)
-        timer.daemon = True
-        timer.start()
+    def _run(self, plan: Plan) -> LineageRows:
+        made: list[str] = []
         try:
-            yield
-        except SQLError:
-            if fired.is_set():
-                raise SQLError(f"the database did not finish the lineage query within {timeout} s") from None
-            raise
+            for name, select in plan.numbered:
+                made.append(exp.Table(this=exp.to_identifier(name, quoted=True)).sql(self.backend.dialect))
+                self.backend.execute(f"CREATE TEMP TABLE {made[-1]} AS {select.sql(self.backend.dialect)}")
+            return self.backend.lineage(plan.sql, plan.shape)
         finally:
-            timer.cancel()
+            for name in made:
+                self.backend.execute(f"DROP TABLE IF EXISTS {name}")
 
     def _answers(
         self, plan: Plan, found: LineageRows, formulas: Formulas, counts: Counts, kept: IntArray, options: Options

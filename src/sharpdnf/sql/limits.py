@@ -1,0 +1,60 @@
+"""Time limits and Ctrl-C while the database works: its calls into C hear of neither."""
+
+from __future__ import annotations
+
+import select
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sharpdnf.errors import SQLError, SQLTimeout
+from sharpdnf.sql.backends import Backend
+
+AGAIN = 0.1
+"""Seconds until a statement is interrupted again: the first time may come just before it starts."""
+DONE = b"\0"
+"""No signal has this number."""
+
+
+@contextmanager
+def watched(backend: Backend, timeout: float | None = None) -> Iterator[None]:
+    """Interrupts the statements inside at the time limit (SQLTimeout) and, in the main thread, at Ctrl-C."""
+    here, there = socket.socketpair()
+    seen: list[str] = []
+
+    def watch() -> None:
+        wait = None if timeout is None else min(timeout, threading.TIMEOUT_MAX)
+        while True:
+            ready, _, _ = select.select([there], [], [], AGAIN if seen else wait)
+            number = there.recv(1) if ready else b""
+            if number == DONE:
+                return
+            if not ready or number[0] == signal.SIGINT:
+                seen.append("SIGINT" if ready else "timeout")
+                backend.interrupt()
+
+    here.setblocking(False)
+    main = threading.current_thread() is threading.main_thread()
+    before = signal.set_wakeup_fd(here.fileno(), warn_on_full_buffer=False) if main else -1
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    failure: Exception | None = None
+    try:
+        yield
+    except Exception as error:
+        failure = error
+    finally:
+        if main:
+            signal.set_wakeup_fd(before)
+        here.send(DONE)
+        watcher.join()
+        here.close()
+        there.close()
+    if "SIGINT" in seen:  # DuckDB and libraries under import make other errors of KeyboardInterrupt, or none
+        raise KeyboardInterrupt
+    if "timeout" in seen and isinstance(failure, SQLError):
+        raise SQLTimeout(f"the database did not finish within {timeout} s")
+    if failure is not None:
+        raise failure
