@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from functools import lru_cache
 from itertools import pairwise, zip_longest
 from typing import NoReturn
 
 from sqlglot import exp
 from sqlglot.dialects import Dialect
 from sqlglot.errors import ErrorLevel
-from sqlglot.tokens import TokenType
+from sqlglot.tokens import Token, TokenType
 
 from sharpdnf.errors import UnsupportedSQL
 from sharpdnf.sql.catalog import Catalog, Functions
@@ -161,11 +162,17 @@ def check_expression(node: exp.Expression, *, aggregates: bool) -> None:
     refuse(f"{kind.__name__} in {node.sql()[:60]!r}", "the rewriter does not know it")
 
 
+@lru_cache(maxsize=4)
+def tokens_of(sql: str, dialect: str) -> list[Token]:
+    """The tokens of a text; the checks below look at the same two texts several times."""
+    found: list[Token] = Dialect.get_or_raise(dialect).tokenize(sql)
+    return found
+
+
 def called_names(sql: str, dialect: str) -> list[str]:
     """Lower-case names that stand before a parenthesis, as the tokenizer sees them: no parse tree can hide one."""
-    tokens = Dialect.get_or_raise(dialect).tokenize(sql)
     names = []
-    for token, following in pairwise(tokens):
+    for token, following in pairwise(tokens_of(sql, dialect)):
         if following.token_type is TokenType.L_PAREN and (token.text[:1].isalpha() or token.text[:1] == "_"):
             names.append(token.text.lower())
     return names
@@ -213,7 +220,7 @@ def check_faithful(sql: str, tree: exp.Expression, dialect: str) -> None:
 
 def constants(sql: str, dialect: str) -> list[str]:
     """The numbers and strings of a text, without those of types and of notations that stand for one another."""
-    tokens = Dialect.get_or_raise(dialect).tokenize(sql)
+    tokens = tokens_of(sql, dialect)
     found: list[str] = []
     depth = 0  # within the parentheses of a type
     for before, token in pairwise([tokens[0], *tokens]):
@@ -232,7 +239,7 @@ def constants(sql: str, dialect: str) -> list[str]:
 def cast_types(sql: str, dialect: str) -> list[str]:
     """The types that a text casts to by CAST(... AS type), in order."""
     found, opened = [], [False]
-    tokens = Dialect.get_or_raise(dialect).tokenize(sql)
+    tokens = tokens_of(sql, dialect)
     for before, token, after in zip([tokens[0], *tokens], tokens, [*tokens[1:], tokens[-1]], strict=False):
         if token.token_type is TokenType.L_PAREN:
             opened.append(before.text.upper() == "CAST")

@@ -41,11 +41,12 @@ class Source:
     def column(self, output: Output) -> exp.Expression:
         if self.values is not None:
             return exp.paren(self.values[output.name].copy())
-        return exp.column(exp.to_identifier(output.name, quoted=True), exp.to_identifier(self.alias, quoted=True))
+        return self.references((output.name,))[0]
 
     def references(self, names: tuple[str, ...]) -> list[exp.Column]:
         return [
-            exp.column(exp.to_identifier(n, quoted=True), exp.to_identifier(self.alias, quoted=True)) for n in names
+            exp.Column(this=exp.Identifier(this=name, quoted=True), table=exp.Identifier(this=self.alias, quoted=True))
+            for name in names
         ]
 
     def find(self, key: str) -> list[Output]:

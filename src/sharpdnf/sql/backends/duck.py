@@ -65,6 +65,7 @@ class DuckDB:
         self.connection = connection
         self._functions = FunctionList(connection)
         self._listed: dict[str, Listed] = {}
+        self._path: list[tuple[str, str]] = []
         self._frames: dict[str, object] = {}
 
     def fold(self, identifier: exp.Identifier) -> str:
@@ -119,7 +120,7 @@ class DuckDB:
             return None
 
     def prepare(self, names: frozenset[str]) -> None:
-        self._listed = self._list(names) if names else {}
+        self._listed, self._path = (self._list(names), self._search_path()) if names else ({}, [])
 
     def _list(self, names: frozenset[str]) -> dict[str, Listed]:
         """Name -> (catalog, schema) -> (catalog, schema, table, SQL of a view, file); the keys are folded."""
@@ -151,7 +152,7 @@ class DuckDB:
         """
         if len(parts) == 3:
             return [[(parts[0], parts[1])]]
-        path = self._search_path()
+        path = self._path or self._search_path()
         own = [(home[0], home[1])] if home is not None and home[0] != "temp" else []
         near = [TEMPORARY, *own, *path]
         whole = [*near, (path[0][0], "main")]
