@@ -1,10 +1,12 @@
 """Threshold and top-k answers by intervals: what is surely in or out is not refined further.
 
-Every round counts the undecided answers at half the epsilon of the round before, down to the epsilon asked for; each
-(answer, round) gets delta / (answers * rounds), so by the union bound all intervals hold at once with probability
-1 - delta, whatever is stopped when. What is undecided at the end lies within a factor 1 +- epsilon of the cut and is
-flagged; what was decided before it reached epsilon promises its interval and no more. (Re, Dalvi, Suciu, "Efficient
-top-k query evaluation on probabilistic data", ICDE 2007: multisimulation.)
+Every round counts the undecided answers at half the epsilon of the round before. The last epsilon, e = epsilon /
+(2 + epsilon), makes intervals whose ends are a factor (1 + e) / (1 - e) = 1 + epsilon apart, so answers that differ by
+more are told apart. Each (answer, round) gets delta / (answers * rounds), so by the union bound all intervals hold at
+once with probability 1 - delta, whatever is stopped when. What is undecided at the end is flagged and goes by its
+estimate, which is wrong only within a factor 1 +- epsilon of the cut; what was decided before it reached epsilon
+promises its interval and no more. (Re, Dalvi, Suciu, "Efficient top-k query evaluation on probabilistic data", ICDE
+2007: multisimulation.)
 """
 
 from __future__ import annotations
@@ -30,13 +32,13 @@ ROUNDING = 1e-12
 
 
 def rounds_to(epsilon: float) -> list[float]:
-    """The epsilons of the rounds: halved from 0.5 down to the one asked for."""
-    found = []
+    """The epsilons of the rounds: halved from 0.5 down to the one that tells a factor 1 + epsilon apart."""
+    found, last = [], epsilon / (2.0 + epsilon)
     current = FIRST_EPSILON
-    while current > epsilon:
+    while current > last:
         found.append(current)
         current /= 2
-    return [*found, epsilon]
+    return [*found, last]
 
 
 def decide(
@@ -63,8 +65,12 @@ def decide(
     assert counts is not None
     inside, outside = verdict(counts, cuts, limit, descending=descending)
     counts.near_cut = ~(inside | outside)
+    late = counts.near_cut & (counts.lower < counts.upper) & ((reached > epsilons[-1]) | ~counts.met)
+    if late.any():  # the question itself is open, so no answer at the cut is done
+        counts.met[counts.near_cut] = False
+    wide = late | counts.near_cut & (counts.guarantee == "bounds")
     counts.guarantee[(reached > options.epsilon) & np.isin(counts.guarantee, ("relative", "additive"))] = INTERVAL
-    return counts, _chosen(counts, inside, outside, cuts, limit, descending=descending)
+    return counts, _chosen(counts, inside, outside, wide, cuts, limit, descending=descending)
 
 
 def _update(counts: Counts, found: Counts, where: npt.NDArray[np.int64]) -> Counts:
@@ -119,13 +125,14 @@ def _top(counts: Counts, inside: BoolArray, outside: BoolArray, limit: int, *, d
 
 
 def _chosen(
-    counts: Counts, inside: BoolArray, outside: BoolArray, cuts: tuple[Cut, ...], limit: int | None, *, descending: bool
-) -> npt.NDArray[np.int64]:
-    """The answers to return: sure ones first, flagged ones by their estimate."""
+    counts: Counts, inside: BoolArray, outside: BoolArray, wide: BoolArray, cuts: tuple[Cut, ...], limit: int | None, *,
+    descending: bool,
+) -> npt.NDArray[np.int64]:  # fmt: skip
+    """The answers to return: sure ones first, flagged ones by their estimate; HAVING drops none that are ``wide``."""
     passes = ~outside
     for cut in cuts:
         test = _TESTS[cut.operator](_snap(counts.prob, cut), _snap(counts.prob, cut), cut.value)[0]
-        passes &= inside | test
+        passes &= inside | wide | test
     kept = np.flatnonzero(passes)
     if limit is None or len(kept) <= limit:
         return kept
