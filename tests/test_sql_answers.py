@@ -24,8 +24,8 @@ from sharpdnf.dnf import Batch
 from sharpdnf.engines.sampling import successes_needed
 from sharpdnf.errors import SQLError, SQLTimeout, UncertainTableError, UnsupportedSQL
 from sharpdnf.sql import database as database_module
-from sharpdnf.sql import topk
-from sharpdnf.sql.counting import Counts, Options
+from sharpdnf.sql import expected, topk
+from sharpdnf.sql.counting import Counts, Options, count_with_progress
 from sharpdnf.sql.plan import Cut
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -176,6 +176,24 @@ def world_means(database: Database, world: World, queries: list[str]) -> list[di
             for *key, value in database.ask(sql):
                 mean[key[0] if key else None] = mean.get(key[0] if key else None, 0.0) + weight * float(value)
     return means
+
+
+def test_expected_values_say_when_time_was_up(db: sharpdnf.ProbDB, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the rows that are added up, those from 1 did not make it."""
+    counted = []
+
+    def late(batch: Batch, options: Options) -> Counts:
+        counted.append(len(batch))
+        counts = count_with_progress(batch, options)
+        counts.met[:2] = False
+        return counts
+
+    monkeypatch.setattr(expected, "count_with_progress", late)
+    assert db.sql("SELECT src, expected_count() FROM edge GROUP BY src").counts.met.tolist() == [False, True, True]
+    assert not db.sql("SELECT expected_count() FROM edge").met
+    monkeypatch.setattr(database_module, "count_with_progress", late)
+    assert db.sql("SELECT expected_count() FROM edge").prob.tolist() == [1.0]
+    assert counted == [4, 4, 4]  # its one answer is certain: nothing else is counted
 
 
 def test_expected_values_that_are_refused(db: sharpdnf.ProbDB) -> None:

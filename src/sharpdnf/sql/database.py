@@ -253,9 +253,12 @@ class ProbDB:
             found = self._run(plan)
         known = self.known_rows()
         formulas = build(found.clauses, found.indptr, known)
-        if plan.cuts or plan.limit is not None:
+        if plan.always:  # COUNT without GROUP BY has one answer in every world
+            counts, kept = certain(1), np.array([0 if len(formulas.batch) else -1])
+        elif plan.cuts or plan.limit is not None:
             descending = plan.limit is None or plan.order[0].descending
             counts, kept = decide(formulas.batch, plan.cuts, plan.limit, descending=descending, options=options)
+            counts = counts.take(kept)
         else:
             counts = count_with_progress(formulas.batch, options)
             kept = np.arange(len(formulas.batch))
@@ -277,16 +280,13 @@ class ProbDB:
     ) -> Answers:
         values = found.answers
         formula = kept
-        counts = counts.take(kept)
-        answer = formulas.possible[kept]
+        answer = np.zeros(1, dtype=np.int64) if plan.always else formulas.possible[kept]
         expected = []
         if plan.expected:
             total = 1 if plan.always else len(values)
             computed = expected_values(found, plan.expected, self.known_rows(), options, total)
-            if plan.always:  # COUNT without GROUP BY has one answer in every world
-                counts, formula, answer = certain(1), np.arange(len(formulas.batch))[:1], np.zeros(1, dtype=np.int64)
-                formula = formula if len(formula) else np.array([-1])
             expected = [(entry[0], value.take(answer)) for entry, value in zip(plan.expected, computed, strict=True)]
+            counts.met &= computed[0].met[answer]
         shown = values.take(answer) if plan.labels else values.slice(0, 0)
         order = self._order(plan, shown, counts, expected)
         if order is not None:

@@ -22,9 +22,11 @@ class Expected:
     value: FloatArray
     lower: FloatArray
     upper: FloatArray
+    met: npt.NDArray[np.bool_]
+    """Whether the probability of every row that it adds up met its guarantee."""
 
     def take(self, index: npt.NDArray[np.int64]) -> Expected:
-        return Expected(self.label, self.value[index], self.lower[index], self.upper[index])
+        return Expected(self.label, self.value[index], self.lower[index], self.upper[index], self.met[index])
 
 
 def expected_values(
@@ -46,6 +48,7 @@ def expected_values(
     answer_of_row, measure_of_row = answer_of_row[formulas.possible], measure_of_row[formulas.possible]
     most = int(np.bincount(answer_of_row).max(initial=1)) if len(answer_of_row) else 1
     counts = count_with_progress(formulas.batch, options.replace(delta=options.delta / most))
+    met = np.bincount(answer_of_row, weights=~counts.met, minlength=answers) == 0
     result = []
     for _, label, measure in values:
         x = np.ones(len(answer_of_row)) if measure is None else measure_of_row[:, measure]
@@ -54,5 +57,5 @@ def expected_values(
             np.bincount(answer_of_row, weights=w, minlength=answers).astype(np.float64)
             for w in (x * counts.prob, *ends)
         )
-        result.append(Expected(label, value, lower, upper))
+        result.append(Expected(label, value, lower, upper, met))
     return result
