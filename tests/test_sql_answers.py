@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import runpy
 import signal
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -408,6 +411,30 @@ def test_a_column_called_prob_does_not_hide_ours() -> None:
     found.register("t", pa.table({"prob": [7], "p": [0.25]}), prob="p")
     row = found.sql("SELECT prob FROM t").arrow().to_pylist()[0]
     assert row["prob"] == 0.25 and row["prob_2"] == 7
+
+
+def test_tables_show_what_is_there(db: sharpdnf.ProbDB) -> None:
+    """No markup in values, and columns that do not fit are left out, not squeezed to nothing."""
+    from rich.console import Console
+
+    def shown(sql: str, width: int) -> str:
+        console = Console(width=width, record=True, file=io.StringIO())
+        console.print(db.sql(sql).table(2, width))
+        return console.export_text()
+
+    text = shown("""SELECT '[bold]x [/nope]' AS "[red]c", NULL AS n, src FROM edge""", 120)
+    assert "[bold]x [/nope]" in text and "[red]c" in text and "NULL" in text and "3 answers" in text
+    many = "SELECT " + ", ".join(f"src AS column_{i}" for i in range(40)) + " FROM edge"
+    text = shown(many, 100)
+    assert "column_0" in text and "column_9" not in text and "num_clauses" in text and "of 40 columns" in text
+    assert "column_39" in shown(many, 1000)
+
+
+def test_the_parser_does_not_speak() -> None:
+    """In a process of its own, as pytest has log handlers."""
+    code = "import sharpdnf\ntry: sharpdnf.connect().sql('CALL f()')\nexcept sharpdnf.errors.SQLError as e: print(e)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == "" and "not CALL" in done.stdout
 
 
 def test_the_time_limit_holds_in_the_database() -> None:

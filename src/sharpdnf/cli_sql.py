@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 NOT_MET = 3
 """Exit code: an answer did not reach its guarantee in the time limit."""
 
+UNFOLDED = 100_000
+"""Characters: a pipe or a file has no width."""
+
 
 def add_commands(app: typer.Typer) -> None:
     """Adds ``sql`` to the main application."""
@@ -95,8 +98,10 @@ def _answer(database: ProbDB, query: str, options: dict[str, Any]) -> Answers:
 def _print(answers: Answers, limit: int) -> None:
     from rich.console import Console
 
-    width = None if sys.stdout.isatty() else 200
-    Console(width=width).print(answers.table(limit))
+    if sys.stdout.isatty():
+        answers.show(limit)
+    else:
+        Console(width=UNFOLDED).print(answers.table(limit))
 
 
 def _plain(value: Any) -> Any:

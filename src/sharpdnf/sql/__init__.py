@@ -5,6 +5,8 @@ tables + query -> rewrite -> lineage rows in the database -> one DNF per answer 
 
 from __future__ import annotations
 
+import logging
+
 from sharpdnf.errors import MissingExtra
 
 try:
@@ -14,5 +16,7 @@ except ImportError as error:
     if (error.name or "").split(".")[0] not in ("sqlglot", "duckdb", "pyarrow"):
         raise
     raise MissingExtra("probabilistic SQL", "sql") from None
+
+logging.getLogger("sqlglot").addHandler(logging.NullHandler())  # what it cannot parse is an error of ours
 
 __all__ = ["Answers", "ProbDB", "Reason", "connect"]

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 IntArray = npt.NDArray[np.int64]
 COLUMNS = ("prob", "lower", "upper", "guarantee", "engine", "num_clauses")
 
+FOLDED = 10
+"""Characters: longer values may be folded before a column is left out."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reason:
@@ -33,6 +36,10 @@ class Reason:
     row: str
     prob: float
     influence: float
+
+
+def _word(value: object) -> str:
+    return "NULL" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 class Answers:
@@ -116,21 +123,32 @@ class Answers:
         """Prints the first answers as a table."""
         from rich.console import Console
 
-        Console().print(self.table(limit))
+        console = Console()
+        console.print(self.table(limit, console.width))
 
-    def table(self, limit: int = 20) -> Any:
-        """A rich table of the first answers."""
+    def table(self, limit: int = 20, width: int | None = None) -> Any:
+        """A rich table of the first answers; of columns that do not fit into ``width``, the first ones."""
         from rich.table import Table
+        from rich.text import Text
 
         data = self.arrow()
-        table = Table(caption=f"{len(self)} answers" if len(self) > limit else None)
-        for name in data.column_names:
-            numeric = name in ("prob", "lower", "upper", "num_clauses")
-            table.add_column(name, justify="right" if numeric else "left")
-        for row in data.slice(0, limit).to_pylist() if len(set(data.column_names)) == data.num_columns else ():
-            table.add_row(
-                *(f"{v:.6g}" if isinstance(v, float) else "NULL" if v is None else str(v) for v in row.values())
-            )
+        names = data.column_names
+        columns = [[Text(_word(v)) for v in column.to_pylist()] for column in data.slice(0, limit).columns]
+        wide = [
+            3 + min(FOLDED, max(cell.cell_len for cell in [Text(n), *c])) for n, c in zip(names, columns, strict=True)
+        ]
+        first = names.index("prob")
+        fits = first
+        while width is not None and fits > 1 and sum(wide[:fits]) + sum(wide[first:]) + 1 > width:
+            fits -= 1
+        shown = [*range(fits), *range(first, len(names))]
+        hidden = [f"{fits} of {first} columns"] if fits < first else []
+        table = Table(caption=", ".join([f"{len(self)} answers"] * (len(self) > limit) + hidden) or None)
+        for i in shown:
+            right = names[i] in ("prob", "lower", "upper", "num_clauses")
+            table.add_column(Text(names[i]), justify="right" if right else "left")
+        for row in zip(*(columns[i] for i in shown), strict=True):
+            table.add_row(*row)
         return table
 
     def __repr__(self) -> str:

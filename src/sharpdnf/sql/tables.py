@@ -229,7 +229,8 @@ def parse_select(sql: str, dialect: str, what: str) -> exp.Query:
             break
         statement = statement.this
     if not isinstance(statement, exp.Select | exp.SetOperation):
-        raise UnsupportedSQL(f"{what} must be one SELECT, not {type(statement).__name__.upper()}")
+        word = statement.name if isinstance(statement, exp.Command) else type(statement).__name__
+        raise UnsupportedSQL(f"{what} must be one SELECT, not {word.upper()}")
     return statement
 
 
