@@ -66,7 +66,7 @@ EXPRESSIONS: frozenset[type[exp.Expression]] = frozenset(
         exp.BitwiseXor, exp.BitwiseNot, exp.BitwiseLeftShift, exp.BitwiseRightShift, exp.DPipe, exp.Concat,
         exp.Case, exp.If, exp.Cast, exp.TryCast, exp.DataType, exp.DataTypeParam, exp.Interval, exp.Collate,
         exp.AtTimeZone, exp.Bracket, exp.Array, exp.Slice, exp.JSONPath, exp.JSONPathRoot, exp.JSONPathKey,
-        exp.JSONPathSubscript, exp.Anonymous,
+        exp.JSONPathSubscript, exp.Anonymous, exp.Values,
     }
 )  # fmt: skip
 FORBIDDEN_FUNCTIONS: tuple[type[exp.Expression], ...] = (
@@ -94,6 +94,10 @@ NOT_FUNCTIONS = frozenset(
         "over",
         "except",
         "exclude",
+        "is",
+        "then",
+        "when",
+        "else",
     ]
 )
 SYNONYMS = {
@@ -195,6 +199,7 @@ def check_faithful(sql: str, tree: exp.Expression, dialect: str) -> None:
     """
     if tree.find(exp.TableSample) is not None:
         refuse("sampling (TABLESAMPLE, USING SAMPLE)", "it draws other rows from call to call")
+    check_grouping(tree, dialect)
     try:
         written = tree.sql(dialect, unsupported_level=ErrorLevel.RAISE)
     except Exception as error:  # of a parser that fails anywhere
@@ -208,6 +213,8 @@ def check_faithful(sql: str, tree: exp.Expression, dialect: str) -> None:
     changed = [name for names in (before - after, after - before) for name in sorted(names) if name not in kept]
     if changed:  # as the query spells it, if it does
         refuse(f"{changed[0]}() as it stands here", "the SQL parser would replace it by another function")
+    if plus_signs(sql, dialect) != plus_signs(written, dialect):
+        refuse("a + in front of a value", "the SQL parser would leave it out, and in SQLite it takes away the affinity")
     literals = [Counter(constants(text, dialect)) for text in (sql, written)]
     implied = {"0"} if {"range", "generate_series"} & set(before) else set()  # where they start
     changed = sorted(set((literals[0] - literals[1]) + (literals[1] - literals[0])) - implied)
@@ -216,6 +223,23 @@ def check_faithful(sql: str, tree: exp.Expression, dialect: str) -> None:
     for old, new in zip_longest(cast_types(sql, dialect), cast_types(written, dialect)):
         if dialect == "sqlite" and affinity(old or "") != affinity(new or ""):
             refuse(f"a cast to {old}", f"the SQL parser would replace it by {new}")
+
+
+def check_grouping(tree: exp.Expression, dialect: str) -> None:
+    """Refuses comparisons of comparisons without parentheses, which the parser groups unlike the databases.
+
+    (a = b NOT IN (1, 2) would become a = NOT b IN (1, 2); SQLite reads (a = b) NOT IN (1, 2).)
+    """
+    for node in tree.find_all(exp.Predicate, exp.Not, exp.Connector, exp.Escape):
+        parent = node.parent
+        within = isinstance(parent, exp.Predicate | exp.Binary) and not isinstance(parent, exp.Connector | exp.Escape)
+        listed = isinstance(parent, exp.In) and node.arg_key != "this"
+        if within and not listed and not isinstance(node, exp.SubqueryPredicate | exp.Exists):
+            refuse(f"a comparison within another in {parent.sql(dialect)[:60]!r}", "put the inner one in parentheses")
+
+
+def plus_signs(sql: str, dialect: str) -> int:
+    return sum(token.token_type is TokenType.PLUS for token in tokens_of(sql, dialect))
 
 
 def constants(sql: str, dialect: str) -> list[str]:

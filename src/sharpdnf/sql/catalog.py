@@ -23,6 +23,8 @@ class Relation:
     """The SELECT of a view, in the database's dialect."""
     labels: tuple[str, ...] | None = None
     """The column names a view was created with, where its definition does not carry them."""
+    row_id: str | None = None
+    """A hidden column that numbers the rows of a table (SQLite)."""
     version: str = ""
     """Changes when a relation of that name is made anew, where the database tells."""
     stored: bool = False
@@ -54,6 +56,17 @@ class Functions:
     volatile: frozenset[str]
 
 
+def recopied(copy: exp.Table, names: list[str], bare: frozenset[int], number: str) -> exp.Expression:
+    """What FROM reads of a copy: a function's value has no affinity, like the expressions that were copied."""
+    if not bare:
+        return copy
+    columns: list[exp.Expression] = [exp.column(exp.to_identifier(name, quoted=True)) for name in [*names, number]]
+    for i in bare:
+        value = exp.Coalesce(this=columns[i], expressions=[exp.Null()])
+        columns[i] = exp.alias_(value, names[i], quoted=True)
+    return exp.Subquery(this=exp.select(*columns).from_(copy))
+
+
 class Catalog(Protocol):
     """The part of a database that the rewriter sees."""
 
@@ -76,6 +89,9 @@ class Catalog(Protocol):
 
     def types(self, sql: str) -> tuple[str, ...] | None:
         """The column types of a SELECT that stands on its own; None if it does not bind or its columns have none."""
+
+    def untyped(self, sql: str, count: int) -> frozenset[int]:
+        """Which of the first ``count`` columns of a SELECT a copy would give a type that they do not have (SQLite)."""
 
     def functions(self) -> Functions:
         """What is known of the built-in functions."""

@@ -49,12 +49,7 @@ class Expressions(FromClause):
         """A subquery over certain rows: as it is if it stands on its own, else with its outer names bound."""
         body = self.tables.opaque(node, env)
         inner = body.unnest()
-        loose = self.dialect == "sqlite" and any(
-            column.this.args.get("quoted") and not column.table
-            for column in inner.find_all(exp.Column)
-            if isinstance(column.this, exp.Identifier)
-        )  # SQLite reads an unknown "name" as a string, so there standing alone proves nothing
-        if not loose and self.describe(inner) is not None:
+        if self.describe(inner) is not None:
             return exp.Subquery(this=inner)
         select = node.unnest()
         check_structure(select)

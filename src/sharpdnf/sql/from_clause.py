@@ -180,7 +180,9 @@ class FromClause(State):
             self.items[alias] = uncertain.source.copy()
         else:
             self.items[alias] = relation.table()
-            if self.expected:
+            if self.expected and relation.row_id is not None:
+                source.identity = (relation.row_id,)
+            elif self.expected:
                 self.number(source)
         return source
 

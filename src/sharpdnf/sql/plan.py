@@ -78,7 +78,7 @@ def _make_plan(sql: str, tree: exp.Query, catalog: Catalog, uncertain: Mapping[t
         refuse(f"a name with {RESERVED!r}", "it is reserved for the rewritten query")
     check_functions(sql, catalog)
     check_faithful(sql, tree.root(), catalog.dialect)
-    tables = Tables(catalog, uncertain)
+    tables = Tables(catalog, uncertain, tree)
     cuts: tuple[Cut, ...] = ()
     order, limit = list(tree.args["order"].expressions) if tree.args.get("order") else [], None
     ours = any(_is_call(node, *PROBABILITY_FUNCTIONS) for node in tree.find_all(exp.Anonymous))

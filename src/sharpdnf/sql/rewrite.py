@@ -46,7 +46,12 @@ class Rewriter(Expressions, SetOperations):
         if not self.tables.touches(node, env):
             rewritten = self.certain_cte(node, env, None)
             source = Source((), rewritten.name, rewritten.columns, identity=rewritten.identity)
-            body = exp.Select(expressions=[self.named(source.column(o), "c", i) for i, o in enumerate(source.columns)])
+            values: list[exp.Expression] = [source.column(o) for o in source.columns]
+            if isinstance(node, exp.Select) and len(node.expressions) == len(values):
+                for i, item in enumerate(node.expressions):  # the other side of a UNION gives constants their type
+                    constant = item.unalias()
+                    values[i] = constant.copy() if isinstance(constant, exp.Literal | exp.Null) else values[i]
+            body = exp.Select(expressions=[self.named(value, "c", i) for i, value in enumerate(values)])
             for i, column in enumerate(source.references(source.identity)):
                 body.append("expressions", self.named(column, "i", i))
             body.set("from_", exp.From(this=exp.Table(this=quoted(rewritten.name))))
@@ -131,7 +136,10 @@ class Rewriter(Expressions, SetOperations):
         scope = Scope(outer)
         chains = self.chains(node, env, scope)
         items = self.select_list(node, env, scope)
-        self.check_group(node, items, env, scope)
+        keys = self.check_group(node, items, env, scope)
+        shown = len(items)
+        if self.expected and not node.args.get("distinct"):
+            items = items + [Item("", None, key) for key in keys]
         alternatives = self.alternatives(node, chains, env, scope)
         width = max(len(alternative.lineage) for alternative in alternatives)
         identity = [column for chain in chains for column in chain.identity] if self.expected else []
@@ -139,7 +147,7 @@ class Rewriter(Expressions, SetOperations):
         columns = tuple(Output(item.label, item.key, f"_c{i}") for i, item in enumerate(items))
         query = Query(union_all(bodies), columns, width, len(identity))
         grouped = node.args.get("distinct") or node.args.get("group")
-        return self.by_value(query) if self.expected and grouped else query
+        return self.by_value(query, shown) if self.expected and grouped else query
 
     def emit(
         self, items: list[Item], chains: list[Chain], alternative: Alternative, width: int, identity: list[exp.Column]
@@ -165,6 +173,7 @@ class Rewriter(Expressions, SetOperations):
     def select_list(self, node: exp.Select, env: Environment, scope: Scope) -> list[Item]:
         """The select list with stars expanded and names bound."""
         items: list[Item] = []
+        aliases: dict[str, exp.Expression] = {}
         for expression in node.expressions:
             star = expression.this if isinstance(expression, exp.Column) else expression
             if isinstance(star, exp.Star):
@@ -181,13 +190,16 @@ class Rewriter(Expressions, SetOperations):
             bound = self.expression(expression.this if alias is not None else expression, env, scope)
             if alias is not None:
                 label, key = alias.name, self.fold(alias)
-                if self.dialect != "postgres":
+                aliases[key] = bound
+                if self.dialect == "duckdb":  # later items see it
                     scope.aliases[key] = bound
             elif isinstance(expression, exp.Column):
                 label, key = expression.name, self.fold(expression.this)
             else:
                 label, key = expression.sql(self.dialect), None
             items.append(Item(label, key, bound))
+        if self.dialect == "sqlite":
+            scope.aliases.update(aliases)
         return items
 
     def excluded(self, name: exp.Expression) -> str:
@@ -195,14 +207,14 @@ class Rewriter(Expressions, SetOperations):
             refuse(f"* EXCLUDE ({name.sql(self.dialect)})", "write t.* EXCLUDE (column)")
         return self.fold(name.this if isinstance(name, exp.Column) else name)
 
-    def check_group(self, node: exp.Select, items: list[Item], env: Environment, scope: Scope) -> None:
+    def check_group(self, node: exp.Select, items: list[Item], env: Environment, scope: Scope) -> list[exp.Expression]:
         """GROUP BY without aggregates is DISTINCT if every item is a function of the keys; otherwise refused."""
         group = node.args.get("group")
         if group is None:
-            return
+            return []
         check_structure(group)
         if group.args.get("all"):
-            return
+            return []
         listed = [
             e for part in group.expressions for e in (part.expressions if isinstance(part, exp.Tuple) else [part])
         ]
@@ -212,6 +224,7 @@ class Rewriter(Expressions, SetOperations):
         for item in items:
             if not determined(item.expression, keys):
                 refuse(f"{item.label!r} beside GROUP BY", "it is not a function of the grouping columns")
+        return keys
 
     def group_key(
         self, expression: exp.Expression, items: list[Item], env: Environment, scope: Scope

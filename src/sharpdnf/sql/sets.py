@@ -76,8 +76,8 @@ class SetOperations(State):
     def tagged(self, node: exp.SetOperation, left: Query, right: Query) -> tuple[Rewritten, tuple[Output, ...]]:
         """Both sides through one UNION ALL, which gives them the types a set operation gives, told apart by _side."""
         name = type(node).__name__.upper()
-        if self.catalog.collates():
-            refuse(f"{name} in a database with collations of its own", "it would compare by another collation")
+        if self.tables.collates():
+            refuse(f"{name} beside collations", "it would compare by another collation")
         self.check_width(node, left, right)
         sides = []
         for tag, side in enumerate((left, right)):
@@ -117,15 +117,20 @@ class SetOperations(State):
             return exp.Is(this=bare_value(a), expression=bare_value(b))
         return exp.NullSafeEQ(this=a, expression=b)
 
-    def by_value(self, query: Query) -> Query:
-        """For expected values: rows with equal columns are one result row, numbered by their rank."""
+    def by_value(self, query: Query, shown: int | None = None) -> Query:
+        """For expected values: rows with equal columns are one result row, numbered by their rank.
+
+        Columns after those ``shown`` are the grouping columns, which then tell the rows apart.
+        """
         found = self.hoist(Query(query.body, query.columns, query.lineage, query.identity))
-        names = [*(o.name for o in found.columns), *found.lineage]
-        order = exp.Order(expressions=[exp.Ordered(this=exp.column(quoted(o.name))) for o in found.columns])
+        columns = found.columns[:shown]
+        names = [*(o.name for o in columns), *found.lineage]
+        keys = found.columns[len(columns) :] or columns
+        order = exp.Order(expressions=[exp.Ordered(this=exp.column(quoted(o.name))) for o in keys])
         rank = exp.Window(this=exp.DenseRank(), order=order)
         body = exp.Select(expressions=[*(exp.column(quoted(name)) for name in names), self.named(rank, "i", 0)])
         body.set("from_", exp.From(this=exp.Table(this=quoted(found.name))))
-        return Query(body, query.columns, query.lineage, 1)
+        return Query(body, columns, query.lineage, 1)
 
 
 def side_is(source: Source, tag: int) -> exp.Expression:

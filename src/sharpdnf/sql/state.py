@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 from sqlglot import exp
+from sqlglot.dialects.sqlite import SQLite
 
 from sharpdnf.sql.allowed import refuse
-from sharpdnf.sql.catalog import Relation
+from sharpdnf.sql.catalog import Relation, recopied
 from sharpdnf.sql.scope import Output, Scope, Source, UnknownColumn
 from sharpdnf.sql.tables import Environment, Rewritten, Tables
+
+
+class Backticks(SQLite):  # type: ignore[misc]
+    """SQLite reads an unknown "name" as a string, but not an unknown `name`."""
+
+    class Tokenizer(SQLite.Tokenizer):  # type: ignore[misc]
+        IDENTIFIERS: ClassVar = ["`"]
 
 
 @dataclass(slots=True)
@@ -90,17 +99,24 @@ class State(ABC):
         source = Source((), self.fresh("t"), columns)
         self.items[source.alias] = exp.Table(this=quoted(name))
         self.number(source)
-        return Rewritten(self.items.pop(source.alias).name, columns, (), source.identity)
+        name = self.fresh("sharpdnf_q")
+        body = exp.select(exp.Star()).from_(exp.alias_(self.items.pop(source.alias), "_s", table=True, quoted=True))
+        self.ctes.append(exp.CTE(this=body, alias=exp.TableAlias(this=quoted(name))))
+        return Rewritten(name, columns, (), source.identity)
 
     def number(self, source: Source) -> None:
         """Numbers the rows of a certain item once, in a temporary table: duplicates count in expected values."""
+        if self.tables.collates():
+            refuse("an expected value over a certain view or subquery beside collations", "a copy would lose them")
         item = self.items[source.alias]
         name = self.fresh("sharpdnf_n")
         select = exp.select(exp.Star()).from_(item.copy())
+        copied = exp.Table(this=quoted(name))
+        bare = self.catalog.untyped(self.standing(select).sql(self.dialect), len(source.columns))
         number = exp.Window(this=exp.RowNumber(), partition_by=[])
         select.append("expressions", exp.alias_(number, "_sharpdnf_n", quoted=True))
         self.numbered.append((name, self.complete(select)))
-        self.items[source.alias] = exp.Table(this=quoted(name))
+        self.items[source.alias] = recopied(copied, [c.name for c in source.columns], bare, "_sharpdnf_n")
         source.identity = ("_sharpdnf_n",)
 
     def complete(self, body: exp.Query) -> exp.Query:
@@ -111,12 +127,17 @@ class State(ABC):
         return body
 
     def describe(self, body: exp.Expression) -> tuple[str, ...] | None:
+        dialect = Backticks if self.dialect == "sqlite" else self.dialect
+        return self.catalog.describe(self.standing(body).sql(dialect))
+
+    def standing(self, body: exp.Expression) -> exp.Select:
+        """SELECT * FROM the body, on its own: with all common table expressions and numbered tables so far."""
         name = self.fresh("sharpdnf_d")
         star = exp.select(exp.Star()).from_(quoted(name))
         cte = exp.CTE(this=body.copy(), alias=exp.TableAlias(this=quoted(name)))
         later = [exp.CTE(this=q.copy(), alias=exp.TableAlias(this=quoted(n))) for n, q in self.numbered]  # not made yet
         star.set("with_", exp.With(expressions=[*later, *(c.copy() for c in self.ctes), cte]))
-        return self.catalog.describe(star.sql(self.dialect))
+        return star
 
     @staticmethod
     def named(expression: exp.Expression, prefix: str, index: int) -> exp.Alias:
@@ -135,8 +156,8 @@ class State(ABC):
         """The select list with stars expanded and names bound."""
 
     @abstractmethod
-    def check_group(self, node: exp.Select, items: list[Item], env: Environment, scope: Scope) -> None:
-        """GROUP BY without aggregates is DISTINCT if every item is a function of the keys; otherwise refused."""
+    def check_group(self, node: exp.Select, items: list[Item], env: Environment, scope: Scope) -> list[exp.Expression]:
+        """GROUP BY without aggregates is DISTINCT if every item is a function of the keys, which come back."""
 
     @abstractmethod
     def check_clauses(self, node: exp.Expression) -> None:

@@ -45,14 +45,21 @@ class Environment:
 class Tables:
     """Resolves table names and judges queries; expands no view itself."""
 
-    def __init__(self, catalog: Catalog, uncertain: Mapping[tuple[str, ...], Uncertain]) -> None:
-        self.catalog, self.uncertain = catalog, uncertain
+    def __init__(
+        self, catalog: Catalog, uncertain: Mapping[tuple[str, ...], Uncertain], query: exp.Query | None = None
+    ) -> None:
+        self.catalog, self.uncertain, self._query = catalog, uncertain, query
         self._views: dict[tuple[str, ...], tuple[exp.Query, bool]] = {}
         self._open_views: list[tuple[str, ...]] = []
         self._relations: dict[tuple[tuple[str, ...], tuple[str, ...] | None], Relation] = {}
 
     def fold(self, identifier: exp.Identifier) -> str:
         return self.catalog.fold(identifier)
+
+    def collates(self) -> bool:
+        """Whether the query or a relation has collations that a comparison of computed values would lose (SQLite)."""
+        here = self.catalog.dialect == "sqlite" and self._query is not None and self._query.find(exp.Collate)
+        return bool(here) or self.catalog.collates()
 
     def cte_key(self, table: exp.Table, env: Environment) -> str | None:
         """The CTE that a table name means, if any."""
@@ -107,6 +114,8 @@ class Tables:
     def touches(self, node: exp.Expression, env: Environment) -> bool:
         """Whether a piece of SQL reads an uncertain row anywhere: in a CTE, a view, a subquery at any depth."""
         env = self._inner(node, env)
+        if isinstance(node, exp.In) and node.args.get("field") and self.catalog.dialect == "sqlite":
+            refuse(f"{node.sql()[:60]!r}", "IN reads a table there; write IN (SELECT column FROM it)")
         found = isinstance(node, exp.Table) and self.table_touches(node, env)
         for child in children(node):  # all of them: each may hold something to refuse
             found = self.touches(child, env) or found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,7 @@ from sharpdnf.sql.catalog import ROW_ID, Relation, Uncertain
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
+STAMPS = itertools.count()
 SLACK = 1e-9
 """How far above 1 the probabilities of a block may add up by rounding."""
 MOST_ROWS = 2**30
@@ -34,6 +36,8 @@ class Declared:
     """Block of each row, numbered from 0 within the table; -1 where rows are independent."""
     seen: tuple[int, float]
     """Rows of the relation and the sum of their probabilities when it was read."""
+    stamp: str
+    """A SELECT that fails on any other numbering of the rows, such as an older one that a rollback brought back."""
 
 
 def find_column(relation: Relation, name: str, what: str) -> str:
@@ -55,6 +59,8 @@ def declare(
     _check_probabilities(backend, relation, p)
     source = backend.materialise(temporary, relation, p, base)
     dialect = backend.dialect
+    numbered, mark = backend.temporary(temporary).sql(dialect), f"_sharpdnf_s{next(STAMPS)}"
+    backend.execute(f"ALTER TABLE {numbered} ADD COLUMN {mark} INTEGER")
     value = exp.cast(column(p), "DOUBLE")
     rank: exp.Expression = exp.Literal.number(0)
     if columns:
@@ -69,7 +75,7 @@ def declare(
         raise UncertainTableError(f"with {relation.path[-1]} there are {MOST_ROWS} uncertain rows or more")
     declared = Declared(
         relation.path[-1], Uncertain(relation, source, p), columns, base, probabilities, blocks,
-        measure(backend, relation.table(), p),
+        measure(backend, relation.table(), p), f"SELECT {mark} FROM {numbered}",
     )  # fmt: skip
     if columns:
         _check_blocks(backend, declared)
@@ -99,8 +105,7 @@ def is_stale(backend: Backend, declared: Declared) -> bool:
         return False  # nothing can read it; if it comes back, it is read again
     if now.version != declared.uncertain.relation.version:
         return True
-    item = exp.alias_(declared.uncertain.source.copy(), "_s", table=True, quoted=True)
-    if backend.describe(exp.select(exp.Star()).from_(item.copy()).sql(backend.dialect)) is None:
+    if backend.describe(declared.stamp) is None:
         return True
     if backend.dialect == "postgres":  # counting means reading the whole table there
         return False
@@ -109,6 +114,7 @@ def is_stale(backend: Backend, declared: Declared) -> bool:
     except SQLError:
         return current(backend, declared.uncertain.relation) is not None
     if backend.dialect == "sqlite":
+        item = exp.alias_(declared.uncertain.source.copy(), "_s", table=True, quoted=True)
         own = (len(declared.prob), float(declared.prob.sum()))
         pairs.append((measure(backend, item, declared.uncertain.prob), own))
     return any(a[0] != b[0] or abs(a[1] - b[1]) > 1e-9 * (1.0 + abs(b[1])) for a, b in pairs)

@@ -24,6 +24,8 @@ def python_columns(rows: list[tuple[Any, ...]], count: int) -> pa.Table:
     for i in range(count):
         values = [row[i] for row in rows]
         try:
+            if {bytes, str} <= {type(value) for value in values}:
+                raise pa.ArrowTypeError("Arrow would make all of them bytes")
             columns[f"_c{i}"] = pa.array(values)
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
             columns[f"_c{i}"] = pa.array([None if v is None else str(v) for v in values], type=pa.string())

@@ -119,6 +119,9 @@ class DuckDB:
         except SQLError:
             return None
 
+    def untyped(self, sql: str, count: int) -> frozenset[int]:
+        return frozenset()
+
     def prepare(self, names: frozenset[str]) -> None:
         self._listed, self._path = (self._list(names), self._search_path()) if names else ({}, [])
 

@@ -13,7 +13,7 @@ from sharpdnf.errors import SQLError
 from sharpdnf.sql.allowed import refuse
 from sharpdnf.sql.backends import FloatArray, LineageRows, Shape, column, file_key, grouped, lower, numbering, quoted
 from sharpdnf.sql.backends.columns import frame_rows, python_columns, sorted_flat
-from sharpdnf.sql.catalog import ROW_ID, Functions, Relation
+from sharpdnf.sql.catalog import ROW_ID, Functions, Relation, recopied
 from sharpdnf.sql.tables import parse_view
 
 VOLATILE = frozenset(["random", "randomblob", "changes", "total_changes", "last_insert_rowid", "load_extension"])
@@ -42,11 +42,13 @@ class SQLite:
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         cursor = self.connection.cursor()
         cursor.row_factory = None
+        made, self.connection.text_factory = self.connection.text_factory, str
         try:
             return cursor.execute(sql).fetchall()
         except (sqlite3.Error, sqlite3.Warning) as error:
             raise SQLError(f"SQLite: {error}") from None
         finally:
+            self.connection.text_factory = made
             cursor.close()
 
     def numbers(self, sql: str, columns: int) -> FloatArray:
@@ -64,6 +66,15 @@ class SQLite:
 
     def types(self, sql: str) -> tuple[str, ...] | None:
         return None  # values have types, columns do not
+
+    def untyped(self, sql: str, count: int) -> frozenset[int]:
+        """Columns of expressions, which have no affinity at all: 1 equals CAST('1' AS TEXT) there, but not '1'."""
+        names = [f"_{i}" for i in range(count)]
+        tests = ", ".join(f"{name} = CAST(1 AS TEXT) AND {name} <> char(49)" for name in names)
+        ones = ", ".join("1" for _ in names)
+        first = ", ".join(f"_d.{quoted(n).sql('sqlite')}" for n in (self.describe(sql) or ())[:count])
+        probe = f"WITH _p({', '.join(names)}) AS (SELECT {first} FROM ({sql}) AS _d WHERE 0 UNION SELECT {ones})"
+        return frozenset(i for i, loose in enumerate(self.rows(f"{probe} SELECT {tests} FROM _p")[0]) if loose)
 
     def prepare(self, names: frozenset[str]) -> None:
         pass
@@ -100,10 +111,17 @@ class SQLite:
         path, key = (schema, name), (file_key(file) if file else schema, lower(name))  # a file may have two names
         listed = self.rows(f"PRAGMA {quoted(schema).sql('sqlite')}.table_xinfo({quoted(name).sql('sqlite')})")
         columns = tuple(row[1] for row in listed if row[6] != 1)  # generated columns too, as * shows them
-        if kind == "table" and str(sql).upper().startswith("CREATE VIRTUAL"):
-            return Relation(key, path, columns, version=str(sql))
-        definition, labels = parse_view(sql, "sqlite") if kind == "view" else (None, None)
-        return Relation(key, path, columns, definition, labels)
+        if kind == "view":
+            return Relation(key, path, columns, *parse_view(sql, "sqlite"))
+        version = str(sql) if str(sql).upper().startswith("CREATE VIRTUAL") else ""
+        return Relation(key, path, columns, row_id=self._row_id(path, columns), version=version)
+
+    def _row_id(self, path: tuple[str, str], columns: tuple[str, ...]) -> str | None:
+        """The name under which a table shows its row numbers, if it has them."""
+        taken = {lower(c) for c in columns}
+        name = next((r for r in ("rowid", "_rowid_", "oid") if r not in taken), None)
+        table = ".".join(quoted(part).sql("sqlite") for part in path)
+        return name if name and self.describe(f"SELECT {name} FROM {table}") is not None else None
 
     def related(self, relation: Relation) -> tuple[Relation, ...]:
         """Of a virtual table: every relation that its definition names, such as the content of a full-text index."""
@@ -137,10 +155,8 @@ class SQLite:
         table = self.temporary(name)
         target = table.sql("sqlite")
         self.execute(f"DROP TABLE IF EXISTS {target}")
-        taken = {c.lower() for c in relation.columns}
-        rowid = next((r for r in ("rowid", "_rowid_", "oid") if r not in taken), None)
-        plain = relation.table().sql("sqlite")
-        if relation.definition is None and rowid and self.describe(f"SELECT {rowid} FROM {plain}") is not None:
+        rowid, plain = relation.row_id, relation.table().sql("sqlite")
+        if rowid is not None:
             p = column(prob).sql("sqlite")
             self.execute(
                 f"CREATE TEMP TABLE {quoted(name).sql('sqlite')} AS SELECT row_number() OVER (ORDER BY {rowid}) + "
@@ -156,7 +172,8 @@ class SQLite:
                    "it has no row numbers and a copy of it would lose its collations")  # fmt: skip
         self.execute(f"CREATE TEMP TABLE {quoted(name).sql('sqlite')} AS "
                      f"{numbering(relation, prob, base).sql('sqlite')}")  # fmt: skip
-        return table
+        bare = self.untyped(f"SELECT * FROM {plain}", len(relation.columns))
+        return recopied(table, list(relation.columns), bare, ROW_ID)
 
     def register(self, name: str, frame: object) -> None:
         """A data frame as a temporary table."""

@@ -45,6 +45,8 @@ class PostgreSQL:
         try:
             # A savepoint inside the caller's transaction, a transaction of our own otherwise.
             with self.connection.transaction(), self.connection.cursor(row_factory=psycopg.rows.tuple_row) as cursor:
+                for kind in ("json", "jsonb"):  # as text: Arrow would give all objects the same keys
+                    cursor.adapters.register_loader(kind, psycopg.types.string.TextLoader)
                 cursor.execute(sql, prepare=False)  # temporary tables change their types
                 return cursor.fetchall() if cursor.description else []
         except psycopg.Error as error:
@@ -68,6 +70,9 @@ class PostgreSQL:
                 return [(entry.name, entry.type_code) for entry in cursor.description or ()]
         except psycopg.Error:
             return None
+
+    def untyped(self, sql: str, count: int) -> frozenset[int]:
+        return frozenset()
 
     def prepare(self, names: frozenset[str]) -> None:
         pass
