@@ -155,6 +155,15 @@ SHAPES = [
           world="SELECT u.c, e.b FROM e JOIN u ON e.a = u.a"),
     Shape("SELECT * EXCLUDE (a) FROM e JOIN u USING (a)", on=("duckdb",), world="SELECT b, c FROM e JOIN u USING (a)"),
     Shape("SELECT s.a FROM s WHERE s.a IN (SELECT n FROM vv) AND s.y IN (SELECT a FROM ve WHERE ve.b = s.a)"),
+    Shape("SELECT a, (SELECT s.y AS b FROM s WHERE s.a = e.a ORDER BY b LIMIT 1) FROM e"),
+    Shape("SELECT a, (SELECT -s.y AS y FROM s WHERE s.a = e.a ORDER BY y DESC LIMIT 1) FROM e"),
+    Shape("SELECT a, (SELECT y % 2 AS m FROM s WHERE s.a = e.a GROUP BY m ORDER BY m LIMIT 1) FROM e"),
+    Shape("SELECT a, y FROM s RIGHT JOIN e USING (a)", on=("duckdb", "postgres")),
+    Shape("SELECT a, y, z FROM s FULL JOIN t USING (y) JOIN e USING (a)", on=("duckdb", "postgres")),
+    Shape("SELECT q.b, q.c FROM (e JOIN u USING (a)) AS q WHERE q.a > 0", on=("duckdb", "postgres")),
+    Shape("SELECT a FROM e WHERE (a, b) IN (VALUES (1, 2), (2, 1), (3, 3))"),
+    Shape("SELECT CASE WHEN (a, b) NOT IN ((1, 2)) THEN a ELSE b END FROM e GROUP BY (a), b"),
+    Shape("SELECT a.b FROM e AS a WHERE EXISTS (SELECT 1 FROM u WHERE u.c = a.b)"),
 ]  # fmt: skip
 
 
@@ -269,5 +278,11 @@ REFUSED = [
     Shape("SELECT a FROM e WHERE a = $1", on=("duckdb", "postgres")),
     Shape("SELECT list_transform([a], x -> x + 1) FROM e", on=("duckdb",)),
     Shape("SELECT (SELECT count(*) FROM u) FROM s"),
+    Shape("SELECT a FROM u WHERE EXISTS (SELECT 1 FROM (SELECT * FROM e) d WHERE p > 0.5)"),
+    Shape("SELECT a FROM s WHERE EXISTS (SELECT 1 FROM t, (SELECT e.a FROM e WHERE e.a = y) d)"),
+    Shape("SELECT s.a FROM s WHERE EXISTS (SELECT 1 FROM t s JOIN (SELECT e.a FROM e WHERE e.a = s.y) d ON 1 = 1)"),
+    Shape("SELECT a FROM (SELECT a, y AS rowid FROM s) q WHERE EXISTS (SELECT 1 FROM r WHERE rowid = x)"),
+    Shape("SELECT a FROM (SELECT a, y AS r FROM s) q WHERE EXISTS (SELECT 1 FROM r WHERE r IS NULL)"),
+    Shape("SELECT (SELECT -s.y AS y FROM s WHERE s.a = e.a ORDER BY y + 1 LIMIT 1) FROM e"),
     Shape("SELECT query_to_xml('select * from e', true, true, '') FROM s", on=("postgres",)),
 ]  # fmt: skip

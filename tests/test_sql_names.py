@@ -145,6 +145,35 @@ def test_duckdb_names_with_dots_and_quotes() -> None:
     check(database, world, ['SELECT a FROM "v.1"', 'SELECT a FROM "e.1"'], f"USE {place}")
 
 
+def test_duckdb_fields_of_columns() -> None:
+    """In a subquery u.a may be a field of its column u, which comes before the table u around it."""
+    database = Database("duckdb")
+    for sql in (
+        "CREATE TABLE u AS SELECT 1 AS a, 0.5 AS p",
+        "CREATE TABLE e AS SELECT {'a': 2} AS u, 0.25 AS p",
+        "CREATE TABLE f AS SELECT 2 AS u, 0.25 AS p",
+    ):
+        database.run(sql)
+    db = sharpdnf.connect(database.connection)
+    for table in "uef":
+        db.uncertain(table, prob="p")
+    with pytest.raises(UnsupportedSQL, match="field"):
+        db.sql("SELECT a FROM u WHERE EXISTS (SELECT 1 FROM e WHERE u.a = 2)")
+    assert db.sql("SELECT a FROM u WHERE EXISTS (SELECT 1 FROM f WHERE u.a = 1)").prob == pytest.approx([0.125])
+
+
+def test_duckdb_views_that_name_some_of_their_columns() -> None:
+    database = Database("duckdb")
+    world = World(
+        {"e": Table(("a", "b"), [(1, 2), (2, 1)], [0.5, 0.25])},
+        ["CREATE VIEW v (n) AS SELECT a, b FROM e", "CREATE VIEW w (n) AS SELECT * FROM e"],
+    )
+    create(database, world)
+    check(database, world, ["SELECT n, b FROM v"])
+    with pytest.raises(UnsupportedSQL, match="column list"):
+        declared(database, world).sql("SELECT n FROM w")
+
+
 def test_letters_beyond_ascii_are_not_folded() -> None:
     for kind in ("duckdb", "sqlite"):
         database = Database(kind)

@@ -6,7 +6,7 @@ from sqlglot import exp
 
 from sharpdnf.sql.allowed import check_call, check_expression, check_structure, is_scalar_extreme, refuse
 from sharpdnf.sql.from_clause import FromClause
-from sharpdnf.sql.scope import Scope
+from sharpdnf.sql.scope import Scope, Visible
 from sharpdnf.sql.tables import Environment, children
 
 
@@ -25,9 +25,9 @@ class Expressions(FromClause):
             if isinstance(node.this, exp.Star):
                 refuse(f"{node.sql()} in an expression", "name the columns")
             check_structure(node)
-            node.replace(scope.bind(node, self.tables.fold))
+            node.replace(scope.bind(node, self.tables.fold, self.starred, self.has_fields))
             return
-        if isinstance(node, exp.Query):
+        if isinstance(node, exp.Query | exp.Values):
             if self.tables.touches(node, env):
                 refuse(
                     f"a subquery over uncertain rows in {node.sql()[:80]!r}",
@@ -45,7 +45,17 @@ class Expressions(FromClause):
         for child in list(children(node)):
             self.bind(child, env, scope, aggregates=aggregates)
 
-    def certain_query(self, node: exp.Query, env: Environment, scope: Scope) -> exp.Expression:
+    def has_fields(self, column: Visible) -> bool:
+        """Whether DuckDB may read ``column.name`` as a field of the column."""
+        if self.dialect != "duckdb":
+            return False
+        select = exp.Select(expressions=[column.expression.copy()])
+        if column.source.item is not None:
+            select.set("from_", exp.From(this=column.source.item.copy()))
+        kinds = self.catalog.types(self.complete(select).sql(self.dialect))
+        return kinds is None or kinds[0].startswith(("STRUCT", "UNION", "VARIANT", "JSON"))
+
+    def certain_query(self, node: exp.Query | exp.Values, env: Environment, scope: Scope) -> exp.Expression:
         """A subquery over certain rows: as it is if it stands on its own, else with its outer names bound."""
         body = self.tables.opaque(node, env)
         inner = body.unnest()
@@ -72,8 +82,10 @@ class Expressions(FromClause):
                         refuse("* with EXCLUDE or REPLACE in a correlated subquery", "name the columns")
                     bound.append("expressions", exp.Literal.number(1) if not scope.star(None) else exp.Star())
                     continue
-                value = expression.unalias()
-                bound.append("expressions", self.expression(value, env, scope, aggregates=True))
+                value = self.expression(expression.unalias(), env, scope, aggregates=True)
+                bound.append("expressions", value)
+                if isinstance(expression, exp.Alias):
+                    scope.aliases.setdefault(self.fold(expression.args["alias"]), value)
             if chains:
                 rest = [exp.Join(this=chain.item()) for chain in chains[1:]]
                 bound.set("from_", exp.From(this=chains[0].first.copy()))
@@ -92,7 +104,16 @@ class Expressions(FromClause):
             self.expected, self.merges = expected, merges
 
     def clause(self, clause: exp.Expression, env: Environment, scope: Scope) -> exp.Expression:
+        """GROUP BY, HAVING and ORDER BY also see the select list's aliases; a name alone in ORDER BY is one first."""
         copy = clause.copy()
         for child in list(children(copy)):
-            self.bind(child, env, scope, aggregates=True)
+            for column in child.find_all(exp.Column) if isinstance(child, exp.Ordered) else ():
+                alias = None if column.table else scope.aliases.get(self.fold(column.this))
+                if alias is not None and column is not child.this:
+                    refuse(f"ORDER BY {child.this.sql()}", f"{column.name!r} is an alias of the select list")
+                if alias is not None:
+                    child.set("this", exp.Paren(this=alias.copy()))
+                    break
+            else:
+                self.bind(child, env, scope, aggregates=True)
         return copy

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
@@ -101,8 +101,10 @@ class FromClause(State):
             return self.leaf(self.table(node, env), node, scope)
         if isinstance(node, exp.Subquery):
             if isinstance(node.this, exp.Table):
-                if any(value for name, value in node.args.items() if name != "this"):
-                    refuse("a parenthesised join with an alias", "name the tables inside instead")
+                check_structure(node)
+                if node.args.get("alias"):  # its columns are those that * lists
+                    rows = exp.select(exp.Star()).from_(self.bare(node))
+                    return self.item(exp.Subquery(this=rows, alias=node.args["alias"].copy()), env, scope)
                 return self.item(node.this, env, scope)
             check_structure(node)
             kept, views = len(self.ctes), dict(self._views)
@@ -141,7 +143,7 @@ class FromClause(State):
         renamed = alias.args.get("columns") if alias is not None else None
         if renamed:
             source.columns = self.rename(source.columns, renamed)
-        item = exp.alias_(item, source.alias, table=True, quoted=True)
+        source.item = item = exp.alias_(item, source.alias, table=True, quoted=True)
         inner = Scope(scope.parent, closed=scope.closed)
         inner.add(source)
         return Chain(item, inner, [source])
@@ -204,7 +206,8 @@ class FromClause(State):
         check_structure(select)
         env = self.with_clause(select, env)
         self.check_clauses(select)
-        inner = Scope(scope.parent)
+        beside = replace(scope.snapshot(), lateral=True)
+        inner = Scope(beside)
         chains = self.chains(select, env, inner)
         if not chains:
             refuse("a derived table without FROM that refers to the query around it", "name the columns themselves")
@@ -241,7 +244,9 @@ class FromClause(State):
             refuse("NATURAL JOIN", "it would join on the probability column; name the columns with USING")
         if method or kind not in ("", "INNER", "CROSS", "OUTER", "SEMI", "ANTI") or (side and kind in ("SEMI", "ANTI")):
             refuse(f"{' '.join(filter(None, (method, side, kind)))} JOIN", "its lineage is not defined here")
-        right = self.item(node.this, env, scope)
+        beside = scope.snapshot()
+        beside.join(chain.scope)
+        right = self.item(node.this, env, beside)
         self.check_padding(chain, right, side, kind)
         semi, on = kind in ("SEMI", "ANTI"), node.args.get("on")
         if kind == "SEMI" and (right.uncertain or (on is not None and self.tables.touches(on, env))):
@@ -281,10 +286,11 @@ class FromClause(State):
         """ON or USING, bound; what cannot stay in the join is left with the chain."""
         using, on = node.args.get("using"), node.args.get("on")
         if using:
-            if str(node.args.get("side") or "").upper() in ("RIGHT", "FULL"):
+            side = str(node.args.get("side") or "").upper()
+            if side in ("RIGHT", "FULL") and self.dialect == "sqlite":
                 refuse("USING in a RIGHT or FULL JOIN", "which side's column it shows depends on the row; write ON")
             keys = [self.fold(name if isinstance(name, exp.Identifier) else name.this) for name in using]
-            return exp.and_(*chain.scope.merge(keys, left, self.dialect), copy=False)
+            return exp.and_(*chain.scope.merge(keys, left, side, self.dialect), copy=False)
         if on is None:
             return None
         if self.tables.touches(on, env):

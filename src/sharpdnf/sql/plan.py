@@ -90,12 +90,14 @@ def _make_plan(sql: str, tree: exp.Query, catalog: Catalog, uncertain: Mapping[t
         return _plan_expected(tree, tables, cuts, order, limit)
     rewriter = Rewriter(tables)
     query = rewriter.query(tree, Environment(), None)
+    if not isinstance(tree, exp.Select):
+        rewriter.last = None
     labels = tuple(column.label for column in query.columns)
     named = [(label, f"_c{i}") for i, label in enumerate(labels)]
     whole = rewriter.complete(query.body)
     return Plan(
         whole, whole.sql(catalog.dialect), Shape(len(labels), 0, query.lineage, 0), labels, cuts=cuts,
-        order=_keys(order, named, certain=not uncertain_rows and not ours), limit=limit,
+        order=_keys(order, named, rewriter, certain=not uncertain_rows and not ours), limit=limit,
     )  # fmt: skip
 
 
@@ -154,11 +156,11 @@ def _limit(tree: exp.Query) -> int | None:
     return int(count.this)
 
 
-def _keys(order: list[exp.Ordered], named: Named, *, certain: bool = False) -> tuple[SortKey, ...]:
+def _keys(order: list[exp.Ordered], named: Named, rewriter: Rewriter, *, certain: bool = False) -> tuple[SortKey, ...]:
     """The answers' order. A certain query may be ordered by other columns, for its LIMIT; that order is not kept."""
     found = []
     for ordered in order:
-        column = _sort_column(ordered.this, named)
+        column = _sort_column(ordered.this, named, rewriter)
         if column is None:
             if certain:
                 return ()
@@ -167,15 +169,27 @@ def _keys(order: list[exp.Ordered], named: Named, *, certain: bool = False) -> t
     return tuple(found)
 
 
-def _sort_column(expression: exp.Expression, named: Named) -> str | None:
+def _sort_column(expression: exp.Expression, named: Named, rewriter: Rewriter) -> str | None:
+    """A position, a column's label, or an expression that the outermost SELECT has among its items."""
     if _is_call(expression, "prob"):
         return "_prob"
-    if isinstance(expression, exp.Literal) and expression.is_int:
-        position = int(expression.this) - 1
-        return named[position][1] if 0 <= position < len(named) else None
-    name = expression.name.lower() if isinstance(expression, exp.Column) else None
+    if isinstance(expression, exp.Literal):
+        return _position(expression, named)
+    name = expression.name.lower() if isinstance(expression, exp.Column) and not expression.table else None
     same = [column for label, column in named if label.lower() == name]
-    return same[0] if len(same) == 1 else None
+    if len(same) == 1:
+        return same[0]
+    selected = rewriter.last
+    if selected is None:
+        return None
+    bound = rewriter.expression(expression, selected.env, selected.scope)
+    return next((f"_c{i}" for i, item in enumerate(selected.items) if item.expression == bound), None)
+
+
+def _position(expression: exp.Expression, named: Named) -> str | None:
+    """The column that a number in GROUP BY or ORDER BY stands for."""
+    position = int(expression.this) if isinstance(expression, exp.Literal) and expression.is_int else 0
+    return named[position - 1][1] if 1 <= position <= len(named) else None
 
 
 def _expected(tree: exp.Query) -> bool:
@@ -214,6 +228,9 @@ def _plan_expected(
         name, arguments = str(call.this).lower(), call.expressions
         label = item.alias or name
         named.append((label, f"_e{len(values)}"))
+        for ordered in order:
+            if ordered.this == call:
+                ordered.set("this", exp.Literal.number(position + 1))
         if name == "expected_count":
             if arguments and not (len(arguments) == 1 and isinstance(arguments[0], exp.Star)):
                 refuse(f"{call.sql()}", "expected_count() counts result rows; count columns over a subquery")
@@ -225,11 +242,19 @@ def _plan_expected(
         measures.append(exp.cast(arguments[0].copy(), "DOUBLE"))
     if keys and group is None:
         refuse("a column beside an expected value without GROUP BY", "name it in GROUP BY")
-    _check_keys_shown(group, tree.expressions)
+    if group is not None and group.args.get("all"):
+        refuse("GROUP BY ALL with an expected value", "name the grouping columns")
     checker = tree.copy()
+    for key in checker.args["group"].expressions if group is not None else ():
+        column = _position(key, named)
+        if column is not None and column.startswith("_c"):  # among the keys alone
+            key.replace(exp.Literal.number(int(column[2:]) + 1))
+        elif column is not None:
+            refuse(f"GROUP BY {key.sql()}", "it is an expected value")
     checker.set("expressions", [key.copy() for key in keys] or [exp.Literal.number(1)])
     plain = Rewriter(tables)
-    plain.query(checker, Environment(), None)  # checks that the columns are functions of the grouping columns
+    if plain.outermost(checker).unshown:  # answers are told apart by the columns shown
+        refuse("GROUP BY a column that is not selected, with an expected value,", "answers would look the same")
     rows = tree.copy()
     rows.set("group", None)
     rows.set("expressions", [*(key.copy() for key in keys), *measures] or [exp.Literal.number(1)])
@@ -240,16 +265,5 @@ def _plan_expected(
     whole = rewriter.complete(query.body)
     return Plan(
         whole, whole.sql(tables.catalog.dialect), shape, labels, tuple(rewriter.numbered), tuple(values),
-        group is None, cuts, _keys(order, named), limit,
+        group is None, cuts, _keys(order, named, plain), limit,
     )  # fmt: skip
-
-
-def _check_keys_shown(group: exp.Group | None, items: list[exp.Expression]) -> None:
-    """Answers are told apart by the columns shown, so every grouping column must be one of them."""
-    for key in group.expressions if group is not None else ():
-        position = int(key.this) if isinstance(key, exp.Literal) and key.is_int else 0
-        shown = any(key in (item.unalias(), exp.column(item.alias)) for item in items)
-        if not shown and not 1 <= position <= len(items):
-            refuse(f"GROUP BY {key.sql()} with an expected value", "a grouping column must also be selected")
-    if group is not None and group.args.get("all"):
-        refuse("GROUP BY ALL with an expected value", "name the grouping columns")

@@ -36,8 +36,22 @@ class Alternative:
     lineage: list[exp.Column] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """The select list of one SELECT, and what its names mean."""
+
+    env: Environment
+    scope: Scope
+    items: list[Item]
+    unshown: list[exp.Expression]
+    """Grouping columns that are not among the items."""
+
+
 class Rewriter(Expressions, SetOperations):
     """Rewrites one query."""
+
+    last: Selected | None = None
+    """The SELECT that was rewritten last: the outermost one, at the end."""
 
     # ---- whole queries
 
@@ -71,6 +85,14 @@ class Rewriter(Expressions, SetOperations):
         if isinstance(node, exp.Except):
             return self.except_(node, env, outer)
         refuse(type(node).__name__.upper(), "the rewriter does not know it")
+
+    def outermost(self, node: exp.Select) -> Selected:
+        """The select list of a whole query, checked as if it read uncertain rows."""
+        check_structure(node)
+        self.check_clauses(node)
+        self.select(node, self.with_clause(node, Environment()), None)
+        assert self.last is not None
+        return self.last
 
     def check_clauses(self, node: exp.Expression) -> None:
         """Clauses that look at the whole result, which differs from world to world."""
@@ -121,8 +143,8 @@ class Rewriter(Expressions, SetOperations):
                     refuse(f"the view {name!r} with a type of its schema", "here the type's name may mean another one")
             found = self.hoist(self.query(body, Environment(home=relation.path[:-1]), None))
             if relation.labels is not None:
-                if len(relation.labels) != len(found.columns):
-                    refuse(f"the view {name!r}", "its column list also names a probability column that * hides")
+                if len(relation.columns) != len(found.columns):
+                    refuse(f"the view {name!r}", "its column list may name a probability column that * hides")
                 found = Rewritten(
                     found.name, self.rename(found.columns, [quoted(label) for label in relation.labels]),
                     found.lineage, found.identity,
@@ -137,7 +159,7 @@ class Rewriter(Expressions, SetOperations):
         chains = self.chains(node, env, scope)
         items = self.select_list(node, env, scope)
         keys = self.check_group(node, items, env, scope)
-        shown = len(items)
+        selected = Selected(env, scope, items, [key for key in keys if all(key != item.expression for item in items)])
         if self.expected and not node.args.get("distinct"):
             items = items + [Item("", None, key) for key in keys]
         alternatives = self.alternatives(node, chains, env, scope)
@@ -146,8 +168,9 @@ class Rewriter(Expressions, SetOperations):
         bodies = [self.emit(items, chains, alternative, width, identity) for alternative in alternatives]
         columns = tuple(Output(item.label, item.key, f"_c{i}") for i, item in enumerate(items))
         query = Query(union_all(bodies), columns, width, len(identity))
+        self.last = selected
         grouped = node.args.get("distinct") or node.args.get("group")
-        return self.by_value(query, shown) if self.expected and grouped else query
+        return self.by_value(query, len(selected.items)) if self.expected and grouped else query
 
     def emit(
         self, items: list[Item], chains: list[Chain], alternative: Alternative, width: int, identity: list[exp.Column]
@@ -184,6 +207,7 @@ class Rewriter(Expressions, SetOperations):
                     parts = (expression.args.get(name) for name in ("catalog", "db", "table"))
                     path = tuple(self.fold(part) for part in parts if part)
                 shown = scope.star(path, dropped)
+                self.starred |= {v.key for v in scope.visible if v.hidden}
                 items += [Item(v.label, v.key, v.expression) for v in shown]
                 continue
             alias = expression.args["alias"] if isinstance(expression, exp.Alias) else None
@@ -208,7 +232,7 @@ class Rewriter(Expressions, SetOperations):
         return self.fold(name.this if isinstance(name, exp.Column) else name)
 
     def check_group(self, node: exp.Select, items: list[Item], env: Environment, scope: Scope) -> list[exp.Expression]:
-        """GROUP BY without aggregates is DISTINCT if every item is a function of the keys; otherwise refused."""
+        """The keys. GROUP BY without aggregates is DISTINCT if every item is a function of them; otherwise refused."""
         group = node.args.get("group")
         if group is None:
             return []
@@ -216,7 +240,9 @@ class Rewriter(Expressions, SetOperations):
         if group.args.get("all"):
             return []
         listed = [
-            e for part in group.expressions for e in (part.expressions if isinstance(part, exp.Tuple) else [part])
+            e
+            for part in group.expressions
+            for e in (part.expressions if isinstance(part, exp.Tuple) else [part.unnest()])
         ]
         keys = [self.group_key(expression, items, env, scope) for expression in listed]
         if not keys:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
 from sharpdnf.errors import SQLError, UnsupportedSQL
+
+UNLISTED = frozenset(["rowid", "_rowid_", "oid", "ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"])
+"""Columns that tables have without listing them, in one database or another."""
 
 
 class UnknownColumn(SQLError):
@@ -35,6 +38,8 @@ class Source:
     columns: tuple[Output, ...]
     lineage: tuple[str, ...] = ()
     identity: tuple[str, ...] = ()
+    item: exp.Expression | None = None
+    """What stands in FROM."""
     values: dict[str, exp.Expression] | None = None
     """Of a derived table that was merged into its query: what its columns stand for."""
 
@@ -76,6 +81,8 @@ class Scope:
     """Select-list aliases that WHERE and later items may use, already bound."""
     closed: bool = False
     """A trial without the scopes around it: their columns count as unknown."""
+    lateral: bool = False
+    """The FROM items beside a derived table, which it may not read."""
 
     def add(self, source: Source) -> None:
         name = source.path[-1] if source.path else None
@@ -95,9 +102,9 @@ class Scope:
 
     def snapshot(self) -> Scope:
         """What is in sight now, for an ON condition that is bound later."""
-        return Scope(self.parent, list(self.sources), list(self.visible), self.aliases, self.closed)
+        return replace(self, sources=list(self.sources), visible=list(self.visible))
 
-    def merge(self, keys: list[str], left: int, dialect: str) -> list[exp.Expression]:
+    def merge(self, keys: list[str], left: int, side: str, dialect: str) -> list[exp.Expression]:
         """Joins ``visible[:left]`` and ``visible[left:]`` USING the keys; returns the equalities."""
         before, after, merged, equalities = self.visible[:left], self.visible[left:], [], []
         for key in keys:
@@ -108,8 +115,9 @@ class Scope:
                 raise UnsupportedSQL(f"USING ({key}) would join on the probability column: write it as ON")
             a, b = mine[0].expression, theirs[0].expression
             equalities.append(exp.EQ(this=a.copy(), expression=b.copy()))
-            # PostgreSQL gives the merged column the common type of both; the others keep the left one.
-            value = exp.Coalesce(this=a.copy(), expressions=[b.copy()]) if dialect == "postgres" else a
+            # PostgreSQL gives the merged column the common type of both; the others keep the left one where it is.
+            common = dialect == "postgres" or side == "FULL"
+            value = exp.Coalesce(this=a.copy(), expressions=[b.copy()]) if common else b if side == "RIGHT" else a
             merged.append(replace(mine[0], expression=value))
             after = [v for v in after if v is not theirs[0]]
             if dialect == "postgres":
@@ -146,13 +154,27 @@ class Scope:
             raise UnsupportedSQL(f"the name {'.'.join(path)!r} is ambiguous: give the FROM items different aliases")
         return found[0] if found else None
 
-    def bind(self, column: exp.Column, fold: Callable[[exp.Identifier], str]) -> exp.Expression:
-        """The expression that a column reference means, in the rewritten SQL's names."""
+    def bind(
+        self,
+        column: exp.Column,
+        fold: Callable[[exp.Identifier], str],
+        starred: Collection[str | None],
+        has_fields: Callable[[Visible], bool],
+    ) -> exp.Expression:
+        """The expression that a column reference means, in the rewritten SQL's names.
+
+        ``starred`` are the probability columns that a ``*`` left out of a derived table, a CTE or a view;
+        ``has_fields`` tells whether x.y may be a field of the column x.
+        """
         key = fold(column.this)
         path = tuple(fold(part) for part in (column.args.get(a) for a in ("catalog", "db", "table")) if part)
         scope: Scope | None = self
         while scope is not None:
-            found = scope._qualified(path, key) if path else scope._unqualified(key)
+            if path and scope._source(path) is None and any(v.key == path[0] and has_fields(v) for v in scope.visible):
+                raise UnsupportedSQL(f"{column.sql()!r} is a field of the column {path[0]!r}, which is not supported")
+            found = scope._qualified(path, key) if path else scope._unqualified(key, starred)
+            if found is not None and scope.lateral:
+                raise UnsupportedSQL(f"LATERAL is not supported: a derived table reads {column.sql()!r} beside it")
             if found is not None:
                 return found.copy()
             scope = None if scope.closed else scope.parent
@@ -169,17 +191,26 @@ class Scope:
             raise SQLError(f"{'.'.join(path)!r} has no column {key!r}")
         return source.column(outputs[0])
 
-    def _unqualified(self, key: str) -> exp.Expression | None:
+    def _unqualified(self, key: str, starred: Collection[str | None]) -> exp.Expression | None:
         found = [v for v in self.visible if v.key == key]
         if len(found) > 1:
             raise UnsupportedSQL(f"the column {key!r} is ambiguous: say which table it is of")
         if found:
             return found[0].expression
+        self._check_unlisted(key, starred)
         if key in self.aliases:
             if self.parent is not None and self.parent.knows(key):
                 raise UnsupportedSQL(f"{key!r} names both a select alias and a column of the outer query: qualify it")
             return exp.paren(self.aliases[key])
         return None
+
+    def _check_unlisted(self, key: str, starred: Collection[str | None]) -> None:
+        """Refuses a name that the database may find here although no column of that name is listed."""
+        derived = [s for s in self.sources if s.lineage or s.values is not None if not any(o.hidden for o in s.columns)]
+        if derived and key in starred:
+            raise UnsupportedSQL(f"the column {key!r} is a probability, which * leaves out: say of which table it is")
+        if (self.sources and key in UNLISTED) or any(s.path[-1:] == (key,) for s in self.sources):
+            raise UnsupportedSQL(f"{key!r} may mean a whole row or its number: say of which table it is a column")
 
     def knows(self, key: str) -> bool:
         scope: Scope | None = self

@@ -52,6 +52,8 @@ class State(ABC):
         self.numbered: list[tuple[str, exp.Query]] = []
         """Certain tables whose rows must be numbered first: name of the temporary table, its SELECT."""
         self._views: dict[tuple[str, ...], Rewritten] = {}
+        self.starred: set[str | None] = set()
+        """Probability columns that a ``*`` has left out."""
         self.merges = False
         """Whether how often a row occurs does not matter now, so a derived table may be merged into its query."""
         self._count = 0
@@ -157,7 +159,7 @@ class State(ABC):
 
     @abstractmethod
     def check_group(self, node: exp.Select, items: list[Item], env: Environment, scope: Scope) -> list[exp.Expression]:
-        """GROUP BY without aggregates is DISTINCT if every item is a function of the keys, which come back."""
+        """The keys. GROUP BY without aggregates is DISTINCT if every item is a function of them; otherwise refused."""
 
     @abstractmethod
     def check_clauses(self, node: exp.Expression) -> None:
