@@ -33,7 +33,7 @@ def sql(
     epsilon: Annotated[float, typer.Option(help="tolerance of the guarantee")] = 0.1,
     delta: Annotated[float, typer.Option(help="probability with which it may fail")] = 0.05,
     engine: Annotated[str, typer.Option(help="counting engine")] = "auto",
-    timeout: Annotated[float | None, typer.Option(help="seconds, for database and counting together")] = None,
+    timeout: Annotated[float | None, typer.Option(help="seconds, for database and counting; then exit code 3")] = None,
     seed: Annotated[int | None, typer.Option(help="of the random numbers")] = None,
     limit: Annotated[int, typer.Option(min=0, help="answers to print")] = 50,
     show_sql: Annotated[bool, typer.Option("--show-sql", help="print the rewritten SQL and stop")] = False,
@@ -46,6 +46,8 @@ def sql(
 
     if csv and json:
         raise typer.BadParameter("--csv and --json both print: ask for one", param_hint="--csv")
+    if parquet is not None and not parquet.parent.is_dir():  # not after an hour of counting
+        raise typer.BadParameter(f"there is no directory {parquet.parent}", param_hint="--parquet")
     database = sharpdnf.connect(db)
     for entry in table:
         name, separator, path = entry.partition("=")

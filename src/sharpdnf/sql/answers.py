@@ -127,27 +127,28 @@ class Answers:
         console.print(self.table(limit, console.width))
 
     def table(self, limit: int = 20, width: int | None = None) -> Any:
-        """A rich table of the first answers; of columns that do not fit into ``width``, the first ones."""
+        """A rich table of the first answers.
+
+        What does not fit into ``width`` is left out: first num_clauses and engine, then answer columns from the end.
+        """
         from rich.table import Table
         from rich.text import Text
 
         data = self.arrow()
+        cells = {name: [Text(_word(v)) for v in column.to_pylist()] for name, column in
+                 zip(data.column_names, data.slice(0, limit).columns, strict=True)}  # fmt: skip
+        wide = {name: 3 + max(Text(name).cell_len, *(min(FOLDED, cell.cell_len) for cell in column), 0)
+                for name, column in cells.items()}  # fmt: skip
         names = data.column_names
-        columns = [[Text(_word(v)) for v in column.to_pylist()] for column in data.slice(0, limit).columns]
-        wide = [
-            3 + min(FOLDED, max(cell.cell_len for cell in [Text(n), *c])) for n, c in zip(names, columns, strict=True)
-        ]
-        first = names.index("prob")
-        fits = first
-        while width is not None and fits > 1 and sum(wide[:fits]) + sum(wide[first:]) + 1 > width:
-            fits -= 1
-        shown = [*range(fits), *range(first, len(names))]
-        hidden = [f"{fits} of {first} columns"] if fits < first else []
+        hidable = [*names[1 : names.index("prob")], "engine", "num_clauses"]
+        while width is not None and hidable and sum(wide[name] for name in names) + 1 > width:
+            names.remove(hidable.pop())
+        hidden = [f"{len(names)} of {len(cells)} columns"] if len(names) < len(cells) else []
         table = Table(caption=", ".join([f"{len(self)} answers"] * (len(self) > limit) + hidden) or None)
-        for i in shown:
-            right = names[i] in ("prob", "lower", "upper", "num_clauses")
-            table.add_column(Text(names[i]), justify="right" if right else "left")
-        for row in zip(*(columns[i] for i in shown), strict=True):
+        for name in names:
+            right = name in ("prob", "lower", "upper", "num_clauses")
+            table.add_column(Text(name), justify="right" if right else "left")
+        for row in zip(*(cells[name] for name in names), strict=True):
             table.add_row(*row)
         return table
 
