@@ -267,6 +267,13 @@ def test_order() -> None:
             with pytest.raises(UnsupportedSQL, match="ORDER BY"):
                 found.sql(sql)
         if kind == "duckdb":
+            database.run("CREATE TABLE f AS SELECT unnest([2, 'nan'::DOUBLE, 1]) AS a, {'x': 1} AS x, 0.5 AS p")
+            found.uncertain("f", prob="p")
+            assert [str(a) for a in column("SELECT a FROM f ORDER BY a DESC")] == ["nan", "2.0", "1.0"]
+            with pytest.raises(SQLError, match="struct"):
+                found.sql("SELECT x FROM f ORDER BY x")
+            with pytest.raises(UnsupportedSQL, match="UHUGEINT"):  # DuckDB would give Arrow -1 for the largest one
+                found.sql("SELECT a::UHUGEINT FROM e")
             with pytest.raises(UnsupportedSQL, match="whole number"):
                 found.sql("SELECT a FROM e ORDER BY prob() DESC LIMIT 50%")
 

@@ -308,9 +308,15 @@ class ProbDB:
             table = table.append_column(f"_e{i}", pa.array(value.value))
         keys = []
         for i, key in enumerate(plan.order):
-            table = table.append_column(f"_null{i}", pc.is_null(table.column(key.column)))
+            column, direction = table.column(key.column), "descending" if key.descending else "ascending"
+            if pa.types.is_nested(column.type):  # NULLs inside would go elsewhere
+                raise SQLError(f"ORDER BY cannot sort by a column of type {column.type}")
+            table = table.append_column(f"_null{i}", pc.is_null(column))
             keys.append((f"_null{i}", "descending" if key.nulls_first else "ascending"))
-            keys.append((key.column, "descending" if key.descending else "ascending"))
+            if pa.types.is_floating(column.type):  # to a database nan is above every number, to Arrow always last
+                table = table.append_column(f"_nan{i}", pc.is_nan(column))
+                keys.append((f"_nan{i}", direction))
+            keys.append((key.column, direction))
         try:
             order: IntArray = pc.sort_indices(table, sort_keys=keys).to_numpy().astype(np.int64)
         except pa.ArrowException as error:

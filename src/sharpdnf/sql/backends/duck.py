@@ -233,6 +233,8 @@ class DuckDB:
     def lineage(self, sql: str, shape: Shape) -> LineageRows:
         shown, measures, lineage, identity = shape.names()
         relation = self._relation(sql)
+        if any("UHUGEINT" in str(t) for t in relation.types[: shape.shown]):
+            refuse("an answer column of type UHUGEINT", "Arrow has no numbers that large; cast it to VARCHAR")
         types = [str(t).split("(")[0] for t in relation.types[: shape.shown]]
         keys = shown
         if not all(kind in SORTABLE for kind in types):
