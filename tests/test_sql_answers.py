@@ -84,6 +84,16 @@ def test_frames(frame: str) -> None:
     assert found.sql("SELECT dst FROM edge WHERE src = 3").prob.tolist() == []
 
 
+@pytest.mark.parametrize("kind", ["duckdb", "sqlite"])
+def test_what_is_no_frame(kind: str) -> None:
+    found = sharpdnf.connect(Database(kind).connection)
+    found.register("edge", EDGES, prob="p")
+    assert found.sql(TWO_STEPS).prob == pytest.approx([0.5875, 0.45])
+    with pytest.raises(ValueError, match="not int"):
+        found.register("edge", 7)
+    assert found.sql(TWO_STEPS).prob == pytest.approx([0.5875, 0.45])
+
+
 def test_files_are_opened_read_only(tmp_path: Path) -> None:
     import duckdb
 
@@ -378,6 +388,7 @@ def test_refusals_speak_the_querys_language(db: sharpdnf.ProbDB) -> None:
         ("SELECT src FROM edge TABLESAMPLE 10%", "sampling"),
         ("SELECT src FROM edge USING SAMPLE 2", "sampling"),
         ("SELECT list(src) FROM edge", "list"),
+        ("SELECT unnest([src]) FROM edge", "UNNEST"),
     ):
         with pytest.raises(UnsupportedSQL, match=word):
             db.sql(sql)

@@ -138,7 +138,7 @@ def check_expression(node: exp.Expression, *, aggregates: bool) -> None:
             "over uncertain rows only expected_count() and expected_sum(x), alone in the select list, are defined",
         )
     if isinstance(node, FORBIDDEN_FUNCTIONS):
-        refuse(kind.__name__, "it makes rows or random values")
+        refuse(node.sql("duckdb")[:60], "it makes rows or random values")
     if isinstance(node, exp.Func):
         return
     if isinstance(node, exp.Star | exp.Distinct | exp.Order | exp.Ordered) and aggregates:

@@ -221,8 +221,15 @@ class DuckDB:
             target = exp.Table(this=quoted(name)).sql("duckdb")
             self.execute(f"CREATE OR REPLACE TEMP VIEW {target} AS SELECT * FROM {reader}({source})")
             return
+        if isinstance(frame, dict):
+            import pyarrow as pa
+
+            frame = pa.table(frame)
+        try:
+            self.connection.register(name, frame)
+        except duckdb.Error:
+            raise ValueError(f"register takes a data frame or a file, not {type(frame).__name__}") from None
         self._frames[name] = frame
-        self.connection.register(name, frame)
 
     def version(self) -> object:
         return 0
