@@ -163,6 +163,8 @@ SHAPES = [
     Shape("SELECT q.b, q.c FROM (e JOIN u USING (a)) AS q WHERE q.a > 0", on=("duckdb", "postgres")),
     Shape("SELECT a FROM e WHERE (a, b) IN (VALUES (1, 2), (2, 1), (3, 3))"),
     Shape("SELECT CASE WHEN (a, b) NOT IN ((1, 2)) THEN a ELSE b END FROM e GROUP BY (a), b"),
+    Shape("SELECT ('[1, 2]'::JSON->>0) || 'x', '{\"a\": {\"b\": 1}}'::JSON->'a'->>'b' FROM e WHERE a IN (1, (~b)^2)",
+          on=("duckdb",)),
     Shape("SELECT a.b FROM e AS a WHERE EXISTS (SELECT 1 FROM u WHERE u.c = a.b)"),
 ]  # fmt: skip
 
@@ -284,5 +286,8 @@ REFUSED = [
     Shape("SELECT a FROM (SELECT a, y AS rowid FROM s) q WHERE EXISTS (SELECT 1 FROM r WHERE rowid = x)"),
     Shape("SELECT a FROM (SELECT a, y AS r FROM s) q WHERE EXISTS (SELECT 1 FROM r WHERE r IS NULL)"),
     Shape("SELECT (SELECT -s.y AS y FROM s WHERE s.a = e.a ORDER BY y + 1 LIMIT 1) FROM e"),
+    Shape("SELECT a FROM e WHERE '{\"a\": 1}'::JSON->>'a' = '1'", on=("duckdb",)),
+    Shape("SELECT '[1, 2]'::JSON->>'0'::INT FROM e", on=("duckdb", "postgres")),
+    Shape("SELECT ~a ^ 2 FROM e", on=("duckdb",)),
     Shape("SELECT query_to_xml('select * from e', true, true, '') FROM s", on=("postgres",)),
 ]  # fmt: skip

@@ -193,6 +193,12 @@ def check_faithful(sql: str, tree: exp.Expression, dialect: str) -> None:
     changed = [name for names in (before - after, after - before) for name in sorted(names) if name not in kept]
     if changed:  # as the query spells it, if it does
         refuse(f"{changed[0]}() as it stands here", "the SQL parser would replace it by another function")
+    tokens = [token.token_type for token in tokens_of(sql, dialect)]
+    if any(
+        a in (TokenType.ARROW, TokenType.DARROW) and b is TokenType.DCOLON
+        for a, b in zip(tokens, tokens[2:], strict=False)
+    ):
+        refuse("-> 'key'::type", "the SQL parser would cast the value, the database casts the key; put parentheses")
     if plus_signs(sql, dialect) != plus_signs(written, dialect):
         refuse("a + in front of a value", "the SQL parser would leave it out, and in SQLite it takes away the affinity")
     literals = [Counter(constants(text, dialect)) for text in (sql, written)]
@@ -216,6 +222,15 @@ def check_grouping(tree: exp.Expression, dialect: str) -> None:
         listed = isinstance(parent, exp.In) and node.arg_key != "this"
         if within and not listed and not isinstance(node, exp.SubqueryPredicate | exp.Exists):
             refuse(f"a comparison within another in {parent.sql(dialect)[:60]!r}", "put the inner one in parentheses")
+    for node in tree.find_all(exp.JSONExtract, exp.JSONExtractScalar) if dialect == "duckdb" else ():
+        parent, first = node.parent, node.arg_key == "this"
+        within = isinstance(parent, exp.Binary | exp.Unary | exp.Predicate | exp.Bracket)
+        apart = isinstance(parent, exp.Paren) or (isinstance(parent, exp.In) and not first)
+        if within and not apart and not (isinstance(parent, exp.JSONExtract | exp.JSONExtractScalar) and first):
+            refuse(f"-> within {parent.sql(dialect)[:60]!r}", "DuckDB takes it last; put it in parentheses")
+    for node in tree.find_all(exp.Pow):
+        if any(isinstance(child, exp.BitwiseNot) for child in node.iter_expressions()):
+            refuse(f"~ beside ^ in {node.sql(dialect)[:60]!r}", "put one of them in parentheses")
 
 
 def plus_signs(sql: str, dialect: str) -> int:
