@@ -269,6 +269,8 @@ REFUSED = [
     Shape("SELECT a FROM e WHERE a NOT BETWEEN 1 AND 2 = b", on=("sqlite",)),
     Shape("SELECT a FROM e WHERE (b > 1) = a NOT IN (1, 2)", on=("postgres",)),
     Shape("SELECT a FROM e WHERE +a = b", on=("sqlite",)),
+    Shape("SELECT |/ a + b FROM e", on=("postgres",)),
+    Shape("SELECT @ @ a FROM e", on=("postgres",)),
     Shape("SELECT a AS q, \"q\" FROM e", on=("sqlite",)),
     Shape("SELECT a FROM e WHERE b IN (SELECT \"b\" FROM s UNION SELECT c FROM u)", on=("sqlite",)),
     Shape("SELECT a FROM e WHERE b IN (SELECT d.q FROM (SELECT \"b\" AS q FROM s) d)", on=("sqlite",)),

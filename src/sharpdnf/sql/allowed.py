@@ -85,7 +85,7 @@ SYNONYMS = {
     "pow": "power", "substr": "substring", "numeric": "decimal",
 }  # fmt: skip
 """Names that the parser exchanges and the databases treat alike, by test."""
-NOTATIONS = frozenset(["cast", "power", "if", "sqrt", "regexp_matches", "starts_with", "case", "count"])
+NOTATIONS = frozenset(["cast", "power", "if", "regexp_matches", "starts_with", "case", "count"])
 """Calls that also have an operator or keyword form: x::int, 2 ^ 3, ..."""
 SIZED = frozenset(
     ["char", "character", "varying", "varchar", "bpchar", "nchar", "nvarchar", "text", "decimal", "numeric"]
@@ -182,6 +182,7 @@ def check_faithful(sql: str, tree: exp.Expression, dialect: str) -> None:
     check_grouping(tree, dialect)
     try:
         written = tree.sql(dialect, unsupported_level=ErrorLevel.RAISE)
+        tokens_of(written, dialect)
     except Exception as error:  # of a parser that fails anywhere
         refuse("the query", f"the SQL parser cannot write it back: {error}")
 
