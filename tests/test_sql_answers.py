@@ -148,6 +148,7 @@ EXPECTED = [
      "SELECT sum(n) FROM (SELECT 7 AS n FROM e GROUP BY a, b UNION ALL SELECT y FROM s) d", False),
     ("SELECT expected_count() FROM (SELECT DISTINCT a FROM e GROUP BY a, b) d",
      "SELECT count(*) FROM (SELECT DISTINCT a FROM e GROUP BY a, b) d", False),
+    ("SELECT (a + b), expected_count() FROM e GROUP BY (a + b)", "SELECT a + b, count(*) FROM e GROUP BY a + b", True),
     ("SELECT E.a, expected_count() FROM e GROUP BY A", "SELECT a, count(*) FROM e GROUP BY a", True),
     ("SELECT expected_count() FROM (SELECT a FROM e UNION SELECT c FROM u) d",
      "SELECT count(*) FROM (SELECT a FROM e UNION SELECT c FROM u) d", False),

@@ -159,7 +159,8 @@ class Rewriter(Expressions, SetOperations):
         chains = self.chains(node, env, scope)
         items = self.select_list(node, env, scope)
         keys = self.check_group(node, items, env, scope)
-        selected = Selected(env, scope, items, [key for key in keys if all(key != item.expression for item in items)])
+        shown = [item.expression.unnest() for item in items]
+        selected = Selected(env, scope, items, [key for key in keys if key.unnest() not in shown])
         if self.expected and not node.args.get("distinct"):
             items = items + [Item("", None, key) for key in keys]
         alternatives = self.alternatives(node, chains, env, scope)
