@@ -7,6 +7,7 @@ import json
 import os
 import runpy
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -29,6 +30,7 @@ from sharpdnf.errors import SQLError, SQLTimeout, UncertainTableError, Unsupport
 from sharpdnf.sql import database as database_module
 from sharpdnf.sql import expected, topk
 from sharpdnf.sql.counting import Counts, Options, count_with_progress
+from sharpdnf.sql.limits import watched
 from sharpdnf.sql.plan import Cut
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -495,6 +497,25 @@ def test_interrupt_in_the_database(kind: str, request: pytest.FixtureRequest) ->
     assert found.sql("SELECT a FROM n WHERE a < 2").prob.tolist() == [0.5, 0.5]
     with pytest.raises(SQLError):
         found.backend.rows("SELECT * FROM _sharpdnf_lineage")
+
+
+def test_other_signals_still_wake_an_event_loop() -> None:
+    """An event loop hears of signals by a file descriptor, which is ours while the database works."""
+    database = sharpdnf.connect()
+    reader, writer = socket.socketpair()
+    writer.setblocking(False)
+    handler = signal.signal(signal.SIGUSR1, lambda *_: None)
+    before = signal.set_wakeup_fd(writer.fileno())
+    try:
+        with watched(database.backend):
+            os.kill(os.getpid(), signal.SIGUSR1)
+        reader.settimeout(5)
+        assert reader.recv(8) == bytes([signal.SIGUSR1])
+    finally:
+        signal.set_wakeup_fd(before)
+        signal.signal(signal.SIGUSR1, handler)
+        reader.close()
+        writer.close()
 
 
 def test_rows_that_were_numbered_by_halves_are_numbered_again(

@@ -15,7 +15,7 @@ from sharpdnf.engines.registry import check_guarantee, find
 from sharpdnf.estimate import GUARANTEES, check_tolerance
 
 Table = dict[str, npt.NDArray[Any]]
-METHODS = np.array(["trivial", "simplify", "bounds", "dtree", "sampling", "conditioned"])
+METHODS = np.array(["trivial", "simplify", "bounds", "dtree", "sampling", "conditioned"], dtype=object)
 PROMISES = ("exact", "relative", "additive", "bounds", "none")
 LOGS = ("log_prob", "log_lower", "log_upper", "log_certified_lower", "log_certified_upper")
 assert PROMISES == GUARANTEES
@@ -60,7 +60,7 @@ def count_many(
         seconds=limit.seconds_left,
         memory=limit.memory,
     )
-    return _finish(table, METHODS[table["engine"]], np.array(PROMISES)[table["guarantee"]], seed)
+    return _finish(table, METHODS[table["engine"]], np.array(PROMISES, dtype=object)[table["guarantee"]], seed)
 
 
 def _one_by_one(batch: Batch, rng: Seed, timeout: float | None, asked: dict[str, Any]) -> Table:
@@ -76,7 +76,8 @@ def _one_by_one(batch: Batch, rng: Seed, timeout: float | None, asked: dict[str,
     table: Table = {name: np.array([getattr(e, name) for e in estimates], dtype=np.float64) for name in LOGS}
     table["samples"] = np.array([e.samples for e in estimates], dtype=np.int64)
     table["met"] = np.array([e.met for e in estimates], dtype=bool)
-    return _finish(table, np.array([e.engine for e in estimates]), np.array([e.guarantee for e in estimates]), seed)
+    engines, promises = ([getattr(e, name) for e in estimates] for name in ("engine", "guarantee"))
+    return _finish(table, np.array(engines, dtype=object), np.array(promises, dtype=object), seed)
 
 
 def _finish(table: Table, engine: npt.NDArray[Any], guarantee: npt.NDArray[Any], seed: int) -> Table:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sharpdnf.sql.backends import LineageRows
+from sharpdnf.sql.backends import LineageRows, sorted_keys
 from sharpdnf.sql.counting import Options, count_with_progress
 from sharpdnf.sql.lineage import Rows, build
 
@@ -38,13 +38,9 @@ def expected_values(
 ) -> list[Expected]:
     """One entry per expected value of the select list; arrays have one entry per answer."""
     answer_of_clause = np.repeat(np.arange(len(found.indptr) - 1), np.diff(found.indptr))
-    keys = np.column_stack([answer_of_clause, found.identity])
-    order = np.lexsort(keys.T[::-1])
-    keys, clauses, measures = keys[order], found.clauses.take(order), found.measures[order]
-    new = np.ones(len(keys), dtype=bool)
-    new[1:] = np.any(keys[1:] != keys[:-1], axis=1)
-    answer_of_row, measure_of_row = keys[new, 0], measures[new]
-    formulas = build(clauses, np.append(np.flatnonzero(new), len(keys)), known)
+    starts, first, order = sorted_keys([answer_of_clause, *found.identity.T])
+    answer_of_row, measure_of_row = answer_of_clause[first], found.measures[first]
+    formulas = build(found.clauses.take(order), starts, known)
     answer_of_row, measure_of_row = answer_of_row[formulas.possible], measure_of_row[formulas.possible]
     most = int(np.bincount(answer_of_row).max(initial=1)) if len(answer_of_row) else 1
     counts = count_with_progress(formulas.batch, options.replace(delta=options.delta / most))

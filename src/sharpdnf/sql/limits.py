@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import select
+import os
 import signal
 import socket
 import threading
@@ -27,12 +27,17 @@ def watched(backend: Backend, timeout: float | None = None) -> Iterator[None]:
     def watch() -> None:
         wait = None if timeout is None else min(timeout, threading.TIMEOUT_MAX)
         while True:
-            ready, _, _ = select.select([there], [], [], AGAIN if seen else wait)
-            number = there.recv(1) if ready else b""
+            there.settimeout(AGAIN if seen else wait)
+            try:
+                number = there.recv(1)
+            except TimeoutError:
+                number = b""
             if number == DONE:
                 return
-            if not ready or number[0] == signal.SIGINT:
-                seen.append("SIGINT" if ready else "timeout")
+            if number and before >= 0:  # an event loop's own
+                os.write(before, number)
+            if not number or number[0] == signal.SIGINT:
+                seen.append("SIGINT" if number else "timeout")
                 backend.interrupt()
 
     here.setblocking(False)

@@ -74,6 +74,14 @@ def sorted_lineage(
     return LineageRows(answers(first), starts, Clauses(indptr, literals), flat.reshape(count, len(identity)), measured)
 
 
+def sorted_keys(keys: Sequence[npt.NDArray[np.signedinteger[Any]]]) -> tuple[IntArray, IntArray, IntArray]:
+    """(where each distinct key begins, and the number of rows; its first row; the order of the rows)."""
+    columns = [np.ascontiguousarray(key) for key in keys]
+    none = [np.zeros(0, dtype=np.uint8)] * len(keys)
+    *_, starts, first, order = _native.lineage(columns, none, [], [], len(columns[0]), True)
+    return starts, first, order
+
+
 class Backend(Catalog, Protocol):
     """A connection. Only temporary tables are ever created."""
 
