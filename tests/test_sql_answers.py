@@ -121,6 +121,17 @@ def test_files_are_opened_read_only(tmp_path: Path) -> None:
     assert lite.read_bytes() == before
 
 
+def test_connections_of_ones_own_class() -> None:
+    class Mine(sqlite3.Connection):
+        pass
+
+    mine = sqlite3.connect(":memory:", factory=Mine)
+    mine.execute("CREATE TABLE e (a, p)")
+    sharpdnf.connect(mine).uncertain("e", prob="p")
+    with pytest.raises(TypeError, match="not Cursor"):
+        sharpdnf.connect(mine.cursor())
+
+
 def test_a_sqlite_transaction_is_left_as_it_was() -> None:
     connection = sqlite3.connect(":memory:")
     connection.execute("CREATE TABLE edge (src, dst, p)")

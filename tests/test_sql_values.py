@@ -117,3 +117,29 @@ def test_a_rollback_brings_back_the_old_rows(kind: str, request: pytest.FixtureR
     db.sql("SELECT a FROM e")
     assert not differences(found(), before)
     database.close()
+
+
+def test_postgres_types_of_strings(address: str) -> None:
+    """In a set operation a string has the type of the other side, in a subquery it is text."""
+    database = Database("postgres", address)
+    world = World(
+        {
+            "e": Table(("a", "d"), [(1, "ab"), (2, "x")], [0.5, 0.25], types=("integer", "char(4)")),
+            "s": Table(("a", "d"), [(1, "ab"), (2, "x")], types=("integer", "char(4)")),
+        }
+    )
+    create(database, world)
+    queries = [
+        "SELECT rtrim(q.d) FROM (SELECT d FROM e INTERSECT SELECT 'ab ') q",
+        "SELECT rtrim(q.d) FROM (SELECT 'ab ' AS d FROM e INTERSECT SELECT d FROM s) q",
+        "SELECT rtrim(q.d) FROM (SELECT d FROM e EXCEPT SELECT 'ab ') q",
+        "SELECT a FROM s WHERE d IN (SELECT 'ab ' FROM e WHERE e.a = s.a)",
+        "SELECT a FROM s WHERE d IN (SELECT 'ab' FROM e WHERE e.a = s.a)",
+        "SELECT a FROM s WHERE EXISTS (SELECT 1 FROM (SELECT 'ab ' AS v FROM e WHERE e.a = s.a) q WHERE q.v = s.d)",
+    ]
+    db = declared(database, world)
+    got = [exact_answers(db, sql) for sql in queries]
+    want = expected_answers(database, world, queries)
+    database.close()
+    assert [differences(a, b) for a, b in zip(got, want, strict=True)] == [[]] * len(queries)
+    assert [len(b) for b in want] == [1, 1, 1, 0, 1, 0]

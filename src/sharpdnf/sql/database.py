@@ -49,7 +49,8 @@ def connect(source: Any = None) -> ProbDB:
 def _backend(source: Any) -> Backend:
     if source is None or isinstance(source, str | os.PathLike):
         return _open("" if source is None else os.fspath(source))
-    package = type(source).__module__.split(".")[0].lstrip("_")
+    kinds = [kind for kind in type(source).__mro__ if kind.__name__ in ("Connection", "DuckDBPyConnection")]
+    package = kinds[-1].__module__.split(".")[0].lstrip("_") if kinds else ""
     if package == "duckdb":
         from sharpdnf.sql.backends.duck import DuckDB
 

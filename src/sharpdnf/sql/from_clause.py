@@ -214,7 +214,7 @@ class FromClause(State):
         items = self.select_list(select, env, inner)
         self.check_group(select, items, env, inner)
         outputs = tuple(Output(item.label, item.key, f"_c{i}") for i, item in enumerate(items))
-        values = {output.name: item.expression for output, item in zip(outputs, items, strict=True)}
+        values = {output.name: self.typed(item.expression) for output, item in zip(outputs, items, strict=True)}
         source = Source((), self.fresh("t"), outputs, values=values)
         alias = node.args.get("alias")
         if alias is not None:

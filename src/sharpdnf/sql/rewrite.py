@@ -328,7 +328,7 @@ class Rewriter(Expressions, SetOperations):
         if len(left) != len(right):
             raise SQLError(f"the subquery of IN or ANY has {len(right)} columns where {len(left)} are compared")
         return [
-            atom.compare(this=exp.paren(a.copy()), expression=exp.paren(b.copy()))
+            atom.compare(this=exp.paren(a.copy()), expression=exp.paren(self.typed(b.copy())))
             for a, b in zip(left, right, strict=True)
         ]
 

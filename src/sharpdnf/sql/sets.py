@@ -82,11 +82,12 @@ class SetOperations(State):
         sides = []
         for tag, side in enumerate((left, right)):
             found = self.hoist(side)
+            values = [constant_of(side.body, i) or exp.column(quoted(o.name)) for i, o in enumerate(found.columns)]
             mine = [exp.column(quoted(name)) for name in found.lineage]
             before, after = (0, right.lineage) if tag == 0 else (left.lineage, 0)
             lineage = [*[null()] * before, *mine, *[null()] * after]
             select = exp.Select(
-                expressions=[self.named(exp.column(quoted(o.name)), "c", i) for i, o in enumerate(found.columns)]
+                expressions=[self.named(value, "c", i) for i, value in enumerate(values)]
                 + [self.named(column.copy(), "l", i) for i, column in enumerate(lineage)]
                 + [exp.alias_(exp.Literal.number(tag), "_side", quoted=True)]
             )
@@ -131,6 +132,12 @@ class SetOperations(State):
         body = exp.Select(expressions=[*(exp.column(quoted(name)) for name in names), self.named(rank, "i", 0)])
         body.set("from_", exp.From(this=exp.Table(this=quoted(found.name))))
         return Query(body, columns, query.lineage, 1)
+
+
+def constant_of(body: exp.Query, i: int) -> exp.Expression | None:
+    """The constant that a SELECT has in column i: it gets its type from the other side of a set operation."""
+    value = body.expressions[i].unalias() if isinstance(body, exp.Select) else None
+    return value.copy() if isinstance(value, exp.Literal | exp.Null) else None
 
 
 def side_is(source: Source, tag: int) -> exp.Expression:

@@ -141,6 +141,11 @@ class State(ABC):
         star.set("with_", exp.With(expressions=[*later, *(c.copy() for c in self.ctes), cte]))
         return star
 
+    def typed(self, value: exp.Expression) -> exp.Expression:
+        """A string that a subquery shows is text there; next to another value it would take that one's type."""
+        text = isinstance(value, exp.Literal) and value.is_string and self.dialect != "sqlite"
+        return exp.cast(value, "TEXT") if text else value
+
     @staticmethod
     def named(expression: exp.Expression, prefix: str, index: int) -> exp.Alias:
         return exp.Alias(this=expression, alias=quoted(f"_{prefix}{index}"))
