@@ -484,6 +484,23 @@ def test_the_parser_does_not_speak() -> None:
     assert done.stderr == "" and "not CALL" in done.stdout
 
 
+@pytest.mark.parametrize("kind", ["duckdb", "sqlite", "postgres"])
+def test_closing_leaves_nothing(kind: str, request: pytest.FixtureRequest) -> None:
+    """The connection is the caller's, so it stays open; one that connect opened is closed."""
+    database = Database(kind, request.getfixturevalue("address") if kind == "postgres" else None)
+    with sharpdnf.connect(database.connection) as found:
+        found.register("n", pa.table({"a": [1], "p": [0.5]}), prob="p")
+        numbered = found.backend.temporary(found._temporary(0)).sql(found.backend.dialect)
+        assert len(database.ask(f"SELECT * FROM {numbered}")) == 1
+    assert database.ask("SELECT a FROM n") == [(1,)]
+    with pytest.raises(SQLError):
+        found.backend.rows(f"SELECT * FROM {numbered}")
+    with sharpdnf.connect() as own:
+        own.register("n", pa.table({"a": [1], "p": [0.5]}), prob="p")
+    with pytest.raises(SQLError):
+        own.sql("SELECT a FROM n")
+
+
 def test_the_time_limit_holds_in_the_database() -> None:
     found = sharpdnf.connect()
     found.register("n", pa.table({"a": list(range(3000)), "p": [0.5] * 3000}), prob="p")

@@ -41,9 +41,9 @@ def connect(source: Any = None) -> ProbDB:
 
     ``source`` is a DuckDB or SQLite file (opened read-only), a Parquet, CSV or JSON file (a table named after it), a
     PostgreSQL address (``postgresql://...``), a duckdb, sqlite3 or psycopg connection, or None for an empty DuckDB
-    that data frames are registered with. Only temporary tables are ever created.
+    that data frames are registered with. Only temporary tables are ever created. Close it, or use ``with``.
     """
-    return ProbDB(_backend(source))
+    return ProbDB(_backend(source), ours=source is None or isinstance(source, str | os.PathLike))
 
 
 def _backend(source: Any) -> Backend:
@@ -113,13 +113,29 @@ class ProbDB:
     ``refresh()``.
     """
 
-    def __init__(self, backend: Backend) -> None:
-        self.backend = backend
+    def __init__(self, backend: Backend, *, ours: bool = False) -> None:
+        self.backend, self._ours = backend, ours
         self._number = next(NUMBERS)
         self._declared: dict[tuple[str, ...], Declared] = {}
         self._rows: Rows | None = None
         self._version: object = backend.version()
         """None while rows are numbered: what stops halfway through is done again before the next query."""
+
+    def close(self) -> None:
+        """Drops the numbered rows, and closes the connection unless it was given to ``connect``."""
+        for number in range(len(self._declared)):
+            table = self.backend.temporary(self._temporary(number)).sql(self.backend.dialect)
+            self.backend.execute(f"DROP TABLE IF EXISTS {table}")
+        self._declared.clear()
+        self._rows = None
+        if self._ours:
+            self.backend.connection.close()
+
+    def __enter__(self) -> ProbDB:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     # ---- declaring
 

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from sharpdnf.errors import SQLError
-from sharpdnf.sql.allowed import PROBABILITY_FUNCTIONS, check_faithful, check_functions, refuse
+from sharpdnf.sql.allowed import PROBABILITY_FUNCTIONS, check_functions, refuse
 from sharpdnf.sql.backends import Shape
 from sharpdnf.sql.catalog import Catalog, Uncertain
+from sharpdnf.sql.faithful import check_faithful
 from sharpdnf.sql.rewrite import Rewriter
 from sharpdnf.sql.tables import Environment, Tables, parse_select
 

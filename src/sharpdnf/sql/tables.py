@@ -12,8 +12,9 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokens import TokenType
 
 from sharpdnf.errors import SQLError, UnsupportedSQL
-from sharpdnf.sql.allowed import TABLE_FUNCTIONS, check_faithful, check_functions, refuse
+from sharpdnf.sql.allowed import TABLE_FUNCTIONS, check_functions, refuse
 from sharpdnf.sql.catalog import Catalog, Relation, Uncertain
+from sharpdnf.sql.faithful import check_faithful
 from sharpdnf.sql.scope import Output
 
 

@@ -85,6 +85,8 @@ def sorted_keys(keys: Sequence[npt.NDArray[np.signedinteger[Any]]]) -> tuple[Int
 class Backend(Catalog, Protocol):
     """A connection. Only temporary tables are ever created."""
 
+    connection: Any
+
     def execute(self, sql: str) -> None:
         """Runs a statement without a result."""
 
