@@ -108,7 +108,7 @@ class Scope:
         """Joins ``visible[:left]`` and ``visible[left:]`` USING the keys; returns the equalities."""
         before, after, merged, equalities = self.visible[:left], self.visible[left:], [], []
         for key in keys:
-            mine, theirs = ([v for v in side if v.key == key] for side in (before, after))
+            mine, theirs = ([v for v in part if v.key == key] for part in (before, after))
             if len(mine) != 1 or len(theirs) != 1:
                 raise UnsupportedSQL(f"USING ({key}) needs exactly one column {key!r} on either side")
             if mine[0].hidden or theirs[0].hidden:
