@@ -1,8 +1,9 @@
 """Hypothesis without a clock: an example that takes long on a busy machine, or under sanitizers, is not a failure.
 
-And what several modules share: a PostgreSQL server of their own.
+And what several modules share: a PostgreSQL server of their own, ears for Ctrl-C.
 """
 
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -21,3 +22,11 @@ def address() -> Iterator[str]:
         pytest.skip("no postgres binary: install Debian's postgresql package to run these tests")
     with private_postgres() as found:
         yield found
+
+
+@pytest.fixture
+def heard_interrupts() -> Iterator[None]:
+    """Background jobs of a shell are started deaf to SIGINT; here it is KeyboardInterrupt again."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

@@ -509,6 +509,7 @@ def test_the_time_limit_holds_in_the_database() -> None:
 
 
 @pytest.mark.skipif(threading.current_thread() is not threading.main_thread(), reason="Ctrl-C is for the main thread")
+@pytest.mark.usefixtures("heard_interrupts")
 @pytest.mark.parametrize("kind", ["duckdb", "sqlite", "postgres"])
 def test_interrupt_in_the_database(kind: str, request: pytest.FixtureRequest) -> None:
     """It stops the query, leaves no table of the query and keeps the connection usable."""
@@ -519,7 +520,7 @@ def test_interrupt_in_the_database(kind: str, request: pytest.FixtureRequest) ->
     timer.start()
     started = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        found.sql("SELECT 1 AS x FROM n a, n b, n c, n d WHERE a.a + b.a = c.a + d.a")
+        found.sql("SELECT 1 AS x FROM n a, n b, n c, n d WHERE a.a + b.a = c.a + d.a", timeout=60)
     timer.join()
     assert time.monotonic() - started < 10
     assert found.sql("SELECT a FROM n WHERE a < 2").prob.tolist() == [0.5, 0.5]

@@ -343,14 +343,6 @@ def test_a_stage_trains_what_it_goes_on_from(tmp_path, processes):
     assert circle.returncode == 2 and "circle" in circle.stderr
 
 
-@pytest.fixture
-def heard_interrupts():
-    """Background jobs of a shell are started deaf to SIGINT; here it is KeyboardInterrupt again."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 @pytest.mark.parametrize("average", [0.0, 0.9])
 def test_an_interrupt_inside_a_step_still_resumes_bit_for_bit(tmp_path, monkeypatch, average, heard_interrupts):
     config = tiny_config(6)
