@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
-from sharpdnf.dnf import DNF
+from sharpdnf.dnf import DNF, IntArray
 from sharpdnf.sql.backends import LineageRows
 from sharpdnf.sql.counting import Counts
 from sharpdnf.sql.expected import Expected
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 
     from sharpdnf.sql.database import ProbDB
 
-IntArray = npt.NDArray[np.int64]
 COLUMNS = ("prob", "lower", "upper", "guarantee", "engine", "num_clauses")
 
 FOLDED = 10

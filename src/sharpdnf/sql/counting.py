@@ -10,10 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sharpdnf.dnf import Batch
+from sharpdnf.dnf import Batch, FloatArray, IntArray
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 Progress = Callable[[int, int], None]
 CHUNK = 2_000
 """Formulas per call where progress is shown."""

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from sharpdnf.dnf import IntArray
 from sharpdnf.errors import MissingExtra, SQLError, UncertainTableError
 from sharpdnf.estimate import check_tolerance
 from sharpdnf.sql.allowed import check_functions
@@ -31,7 +31,6 @@ from sharpdnf.sql.tables import Environment, Tables
 from sharpdnf.sql.topk import decide
 from sharpdnf.sql.uncertain import Declared, current, declare, describe_row, fetch_rows, is_stale
 
-IntArray = npt.NDArray[np.int64]
 NUMBERS = itertools.count()
 FILES = (".parquet", ".csv", ".tsv", ".json", ".gz")
 

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from sharpdnf.dnf import FloatArray, IntArray
 from sharpdnf.sql.backends import LineageRows, sorted_keys
 from sharpdnf.sql.counting import Options, count_with_progress
 from sharpdnf.sql.lineage import Rows, build
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +24,7 @@ class Expected:
     met: npt.NDArray[np.bool_]
     """Whether the probability of every row that it adds up met its guarantee."""
 
-    def take(self, index: npt.NDArray[np.int64]) -> Expected:
+    def take(self, index: IntArray) -> Expected:
         return Expected(self.label, self.value[index], self.lower[index], self.upper[index], self.met[index])
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sharpdnf.analysis import count_weights, influence
-from sharpdnf.dnf import DNF
+from sharpdnf.dnf import DNF, FloatArray, IntArray, LitArray
 from sharpdnf.sql.backends import Clauses
-from sharpdnf.sql.lineage import FloatArray, IntArray, Rows, build
+from sharpdnf.sql.lineage import Rows, build
 
 TOGETHER = 2_000_000
 """Probabilities of one evaluation under many vectors: 16 MB."""
@@ -42,16 +41,14 @@ def influences(clauses: Clauses, known: Rows, **asked: Any) -> tuple[IntArray, F
     return rows, found
 
 
-def _split(dnf: DNF, singles: int) -> tuple[DNF, list[npt.NDArray[np.int32]]]:
+def _split(dnf: DNF, singles: int) -> tuple[DNF, list[LitArray]]:
     """The formula without its last clauses, and the literals of these."""
     last = dnf.num_clauses - singles
     tails = [dnf.literals[a:b] for a, b in zip(dnf.indptr[last:-1], dnf.indptr[last + 1 :], strict=True)]
     return DNF(dnf.indptr[: last + 1].copy(), dnf.literals[: dnf.indptr[last]].copy(), dnf.prob), tails
 
 
-def _of_blocks(
-    whole: DNF, literals: list[npt.NDArray[np.int32]], prob: FloatArray, asked: dict[str, Any]
-) -> FloatArray:
+def _of_blocks(whole: DNF, literals: list[LitArray], prob: FloatArray, asked: dict[str, Any]) -> FloatArray:
     """P(F | no row) follows from P(F) = p P(F | row) + (1 - p) P(F | no row), and for p = 1 from an empty block."""
     plain = float(np.exp(count_weights(whole, whole.prob[None, :], **asked))[0])
     step = max(1, TOGETHER // max(1, whole.num_vars))

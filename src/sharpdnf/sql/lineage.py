@@ -8,12 +8,9 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from sharpdnf.dnf import DNF, Batch
+from sharpdnf.dnf import DNF, Batch, FloatArray, IntArray
 from sharpdnf.sql.backends import Clauses
 from sharpdnf.sql.blocks import Encoding, encode
-
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -16,13 +16,12 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from sharpdnf.dnf import Batch
+from sharpdnf.dnf import Batch, FloatArray, IntArray
 from sharpdnf.sql.counting import Counts, Options, count_batch
 from sharpdnf.sql.lineage import select
 from sharpdnf.sql.plan import Cut
 
 BoolArray = npt.NDArray[np.bool_]
-FloatArray = npt.NDArray[np.float64]
 Verdict = tuple[BoolArray, BoolArray]
 """(surely in, surely out)"""
 FIRST_EPSILON = 0.5
@@ -43,7 +42,7 @@ def rounds_to(epsilon: float) -> list[float]:
 
 def decide(
     batch: Batch, cuts: tuple[Cut, ...], limit: int | None, *, descending: bool, options: Options
-) -> tuple[Counts, npt.NDArray[np.int64]]:
+) -> tuple[Counts, IntArray]:
     """Counts the answers as far as the question needs; returns all counts and the indices of the answers kept."""
     epsilons = [options.epsilon] if options.guarantee in ("exact", "bounds") else rounds_to(options.epsilon)
     share = options.delta / max(1, len(batch) * len(epsilons))
@@ -73,7 +72,7 @@ def decide(
     return counts, _chosen(counts, inside, outside, wide, cuts, limit, descending=descending)
 
 
-def _update(counts: Counts, found: Counts, where: npt.NDArray[np.int64]) -> Counts:
+def _update(counts: Counts, found: Counts, where: IntArray) -> Counts:
     """All intervals hold at once, so they may be intersected; the newest estimate is the finest."""
     for name in ("prob", "guarantee", "engine", "met"):
         getattr(counts, name)[where] = getattr(found, name)
@@ -127,7 +126,7 @@ def _top(counts: Counts, inside: BoolArray, outside: BoolArray, limit: int, *, d
 def _chosen(
     counts: Counts, inside: BoolArray, outside: BoolArray, wide: BoolArray, cuts: tuple[Cut, ...], limit: int | None, *,
     descending: bool,
-) -> npt.NDArray[np.int64]:  # fmt: skip
+) -> IntArray:  # fmt: skip
     """The answers to return: sure ones first, flagged ones by their estimate; HAVING drops none that are ``wide``."""
     passes = ~outside
     for cut in cuts:

@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sqlglot import exp
 
+from sharpdnf.dnf import FloatArray, IntArray
 from sharpdnf.errors import SQLError, UncertainTableError
 from sharpdnf.sql.backends import Backend, column
 from sharpdnf.sql.catalog import ROW_ID, Relation, Uncertain
 
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
 STAMPS = itertools.count()
 SLACK = 1e-9
 """How far above 1 the probabilities of a block may add up by rounding."""

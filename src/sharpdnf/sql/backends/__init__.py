@@ -12,14 +12,11 @@ import numpy.typing as npt
 from sqlglot import exp
 
 from sharpdnf import _native
+from sharpdnf.dnf import FloatArray, IntArray, LitArray
 from sharpdnf.sql.catalog import ROW_ID, Catalog, Relation
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
-LitArray = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,15 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from sharpdnf.dnf import FloatArray, IntArray
 from sharpdnf.sql.backends import LineageRows, sorted_lineage
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
 
 
 def python_columns(rows: list[tuple[Any, ...]], count: int) -> pa.Table:

@@ -13,10 +13,10 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from sharpdnf.dnf import FloatArray
 from sharpdnf.errors import SQLError
 from sharpdnf.sql.allowed import refuse
 from sharpdnf.sql.backends import (
-    FloatArray,
     LineageRows,
     Shape,
     file_key,

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from sqlglot import exp
 
+from sharpdnf.dnf import FloatArray
 from sharpdnf.errors import SQLError
 from sharpdnf.sql.allowed import refuse
-from sharpdnf.sql.backends import FloatArray, LineageRows, Shape, column, file_key, grouped, lower, numbering, quoted
+from sharpdnf.sql.backends import LineageRows, Shape, column, file_key, grouped, lower, numbering, quoted
 from sharpdnf.sql.backends.columns import frame_rows, python_columns, sorted_flat
 from sharpdnf.sql.catalog import ROW_ID, Functions, Relation, recopied
 from sharpdnf.sql.tables import parse_view

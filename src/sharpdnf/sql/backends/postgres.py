@@ -8,9 +8,10 @@ import numpy as np
 import psycopg
 from sqlglot import exp
 
+from sharpdnf.dnf import FloatArray, IntArray
 from sharpdnf.errors import SQLError
 from sharpdnf.sql.allowed import refuse
-from sharpdnf.sql.backends import FloatArray, IntArray, LineageRows, Shape, grouped, lower, numbering, quoted
+from sharpdnf.sql.backends import LineageRows, Shape, grouped, lower, numbering, quoted
 from sharpdnf.sql.backends.columns import frame_rows, python_columns, sorted_flat
 from sharpdnf.sql.catalog import Functions, Relation
 
