@@ -11,6 +11,21 @@ ROW_ID = "_sharpdnf_id"
 """The column of a materialised uncertain table that numbers its rows, unique over all tables of a ProbDB."""
 
 
+def quoted(name: str) -> exp.Identifier:
+    """The name as it stands, whatever is in it."""
+    return exp.to_identifier(name, quoted=True)
+
+
+def column(name: str, table: str | None = None) -> exp.Column:
+    """A reference by quoted names."""
+    return exp.column(quoted(name), quoted(table) if table else None)
+
+
+def bare_value(value: exp.Expression) -> exp.Expression:
+    """The value without SQLite's affinity of a column, which a function's value does not have."""
+    return exp.Coalesce(this=value, expressions=[exp.Null()])
+
+
 @dataclass(frozen=True, slots=True)
 class Relation:
     """A table or view of the database. Two names of one relation give equal ``key``."""
@@ -31,7 +46,7 @@ class Relation:
     """A materialised view: its rows were copied, so expanding its definition may not give them."""
 
     def table(self, alias: str | None = None) -> exp.Table:
-        parts = [exp.to_identifier(part, quoted=True) for part in self.path]
+        parts = [quoted(part) for part in self.path]
         names = dict(zip(("this", "db", "catalog"), reversed(parts), strict=False))
         table = exp.Table(**names)
         return exp.alias_(table, alias, table=True, quoted=True) if alias else table
@@ -57,13 +72,12 @@ class Functions:
 
 
 def recopied(copy: exp.Table, names: list[str], bare: frozenset[int], number: str) -> exp.Expression:
-    """What FROM reads of a copy: a function's value has no affinity, like the expressions that were copied."""
+    """What FROM reads of a copy: the columns ``bare`` have no affinity, like the expressions that were copied."""
     if not bare:
         return copy
-    columns: list[exp.Expression] = [exp.column(exp.to_identifier(name, quoted=True)) for name in [*names, number]]
+    columns: list[exp.Expression] = [column(name) for name in [*names, number]]
     for i in bare:
-        value = exp.Coalesce(this=columns[i], expressions=[exp.Null()])
-        columns[i] = exp.alias_(value, names[i], quoted=True)
+        columns[i] = exp.alias_(bare_value(columns[i]), names[i], quoted=True)
     return exp.Subquery(this=exp.select(*columns).from_(copy))
 
 

@@ -21,7 +21,7 @@ from sharpdnf.estimate import check_tolerance
 from sharpdnf.sql.allowed import check_functions
 from sharpdnf.sql.answers import Answers
 from sharpdnf.sql.backends import Backend, LineageRows
-from sharpdnf.sql.catalog import Uncertain
+from sharpdnf.sql.catalog import Uncertain, quoted
 from sharpdnf.sql.counting import Counts, Options, Progress, certain, count_with_progress
 from sharpdnf.sql.expected import Expected, expected_values
 from sharpdnf.sql.limits import watched
@@ -172,13 +172,14 @@ class ProbDB:
             self.refresh()
 
     def _name(self, table: str) -> exp.Table:
+        """The name as SQL reads it; what is no name there is one name, as it stands."""
         try:
             found = sqlglot.parse_one(table, into=exp.Table, dialect=self.backend.dialect)
         except SqlglotError:
-            found = exp.Table(this=exp.to_identifier(table, quoted=True))
-        if not isinstance(found, exp.Table) or not isinstance(found.this, exp.Identifier) or found.args.get("alias"):
-            found = exp.Table(this=exp.to_identifier(table, quoted=True))
-        return found
+            found = None
+        if isinstance(found, exp.Table) and isinstance(found.this, exp.Identifier) and not found.args.get("alias"):
+            return found
+        return exp.Table(this=quoted(table))
 
     def register(
         self, name: str, frame: object, *, prob: str | None = None, block: str | Sequence[str] | None = None
@@ -186,13 +187,10 @@ class ProbDB:
         """Makes a pandas, polars or Arrow frame, or a Parquet, CSV or JSON file, a table; with ``prob``, uncertain."""
         with watched(self.backend):
             self.backend.register(name, frame)
-            relation = Tables(self.backend, {}).relation(
-                exp.Table(this=exp.to_identifier(name, quoted=True)), Environment()
-            )
+            table = exp.Table(this=quoted(name))
             if prob is not None:
-                quoted = exp.to_identifier(name, quoted=True).sql(self.backend.dialect)
-                self.uncertain(quoted, prob=prob, block=block)
-            elif relation.key in self._declared:
+                self.uncertain(table.sql(self.backend.dialect), prob=prob, block=block)
+            elif Tables(self.backend, {}).relation(table, Environment()).key in self._declared:
                 self.refresh()
             self._version = self.backend.version()
 
@@ -284,7 +282,7 @@ class ProbDB:
         made: list[str] = []
         try:
             for name, select in plan.numbered:
-                made.append(exp.Table(this=exp.to_identifier(name, quoted=True)).sql(self.backend.dialect))
+                made.append(quoted(name).sql(self.backend.dialect))
                 self.backend.execute(f"CREATE TEMP TABLE {made[-1]} AS {select.sql(self.backend.dialect)}")
             return self.backend.lineage(plan.sql, plan.shape)
         finally:

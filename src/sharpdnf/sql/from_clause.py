@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from sharpdnf.sql.allowed import check_structure, refuse
-from sharpdnf.sql.catalog import ROW_ID, Uncertain
+from sharpdnf.sql.catalog import ROW_ID, Uncertain, quoted
 from sharpdnf.sql.scope import Output, Scope, Source, UnknownColumn
-from sharpdnf.sql.state import State, quoted
+from sharpdnf.sql.state import State
 from sharpdnf.sql.tables import Environment, Rewritten
 
 PAD = "a row that is padded with NULLs exists because an uncertain row is absent"

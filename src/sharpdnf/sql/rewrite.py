@@ -17,13 +17,13 @@ from sqlglot import exp
 
 from sharpdnf.errors import SQLError
 from sharpdnf.sql.allowed import check_structure, refuse
-from sharpdnf.sql.catalog import Relation
+from sharpdnf.sql.catalog import Relation, quoted
 from sharpdnf.sql.conditions import MAX_BRANCHES, Member, Plain, branches
 from sharpdnf.sql.expressions import Expressions
 from sharpdnf.sql.from_clause import Chain, Pending
 from sharpdnf.sql.scope import Output, Scope, Source, UnknownColumn
 from sharpdnf.sql.sets import SetOperations
-from sharpdnf.sql.state import Item, Query, null, quoted, union_all
+from sharpdnf.sql.state import Item, Query, null, union_all
 from sharpdnf.sql.tables import Environment, Rewritten, children
 
 

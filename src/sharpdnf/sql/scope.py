@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from sharpdnf.errors import SQLError, UnsupportedSQL
+from sharpdnf.sql.catalog import column
 
 UNLISTED = frozenset(["rowid", "_rowid_", "oid", "ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"])
 """Columns that tables have without listing them, in one database or another."""
@@ -49,10 +50,7 @@ class Source:
         return self.references((output.name,))[0]
 
     def references(self, names: tuple[str, ...]) -> list[exp.Column]:
-        return [
-            exp.Column(this=exp.Identifier(this=name, quoted=True), table=exp.Identifier(this=self.alias, quoted=True))
-            for name in names
-        ]
+        return [column(name, self.alias) for name in names]
 
     def find(self, key: str) -> list[Output]:
         return [output for output in self.columns if output.key == key]

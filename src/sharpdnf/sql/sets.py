@@ -6,8 +6,9 @@ from sqlglot import exp
 
 from sharpdnf.errors import SQLError
 from sharpdnf.sql.allowed import refuse
+from sharpdnf.sql.catalog import bare_value, column, quoted
 from sharpdnf.sql.scope import Output, Scope, Source
-from sharpdnf.sql.state import Query, State, null, quoted, union_all
+from sharpdnf.sql.state import Query, State, null, union_all
 from sharpdnf.sql.tables import Environment, Rewritten
 
 
@@ -32,7 +33,7 @@ class SetOperations(State):
         """SELECT all columns of the query, as a common table expression."""
         found = self.hoist(query)
         names = [*(o.name for o in found.columns), *found.lineage, *found.identity]
-        body = exp.Select(expressions=[exp.column(quoted(name)) for name in names])
+        body = exp.Select(expressions=[column(name) for name in names])
         body.set("from_", exp.From(this=exp.Table(this=quoted(found.name))))
         return Query(body, query.columns, query.lineage, query.identity)
 
@@ -82,8 +83,8 @@ class SetOperations(State):
         sides = []
         for tag, side in enumerate((left, right)):
             found = self.hoist(side)
-            values = [constant_of(side.body, i) or exp.column(quoted(o.name)) for i, o in enumerate(found.columns)]
-            mine = [exp.column(quoted(name)) for name in found.lineage]
+            values = [constant_of(side.body, i) or column(o.name) for i, o in enumerate(found.columns)]
+            mine = [column(name) for name in found.lineage]
             before, after = (0, right.lineage) if tag == 0 else (left.lineage, 0)
             lineage = [*[null()] * before, *mine, *[null()] * after]
             select = exp.Select(
@@ -114,7 +115,7 @@ class SetOperations(State):
 
     def same(self, a: exp.Expression, b: exp.Expression) -> exp.Expression:
         """Equality in which NULL equals NULL, as set operations compare."""
-        if self.dialect == "sqlite":  # a function's value has no affinity: set operations convert nothing
+        if self.dialect == "sqlite":  # set operations convert nothing
             return exp.Is(this=bare_value(a), expression=bare_value(b))
         return exp.NullSafeEQ(this=a, expression=b)
 
@@ -127,9 +128,9 @@ class SetOperations(State):
         columns = found.columns[:shown]
         names = [*(o.name for o in columns), *found.lineage]
         keys = found.columns[len(columns) :] or columns
-        order = exp.Order(expressions=[exp.Ordered(this=exp.column(quoted(o.name))) for o in keys])
+        order = exp.Order(expressions=[exp.Ordered(this=column(o.name)) for o in keys])
         rank = exp.Window(this=exp.DenseRank(), order=order)
-        body = exp.Select(expressions=[*(exp.column(quoted(name)) for name in names), self.named(rank, "i", 0)])
+        body = exp.Select(expressions=[*(column(name) for name in names), self.named(rank, "i", 0)])
         body.set("from_", exp.From(this=exp.Table(this=quoted(found.name))))
         return Query(body, columns, query.lineage, 1)
 
@@ -142,10 +143,6 @@ def constant_of(body: exp.Query, i: int) -> exp.Expression | None:
 
 def side_is(source: Source, tag: int) -> exp.Expression:
     return exp.EQ(this=source.references(("_side",))[0], expression=exp.Literal.number(tag))
-
-
-def bare_value(operand: exp.Expression) -> exp.Expression:
-    return exp.Coalesce(this=operand, expressions=[exp.Null()])
 
 
 def append(body: exp.Query, value: exp.Expression, name: str) -> None:

@@ -10,7 +10,7 @@ from sqlglot import exp
 from sqlglot.dialects.sqlite import SQLite
 
 from sharpdnf.sql.allowed import refuse
-from sharpdnf.sql.catalog import Relation, recopied
+from sharpdnf.sql.catalog import Relation, quoted, recopied
 from sharpdnf.sql.scope import Output, Scope, Source, UnknownColumn
 from sharpdnf.sql.tables import Environment, Rewritten, Tables
 
@@ -183,10 +183,6 @@ class State(ABC):
         self, node: exp.Expression, env: Environment, scope: Scope, *, aggregates: bool = False
     ) -> exp.Expression:
         """A copy with its names bound and everything in it on the white list."""
-
-
-def quoted(name: str) -> exp.Identifier:
-    return exp.to_identifier(name, quoted=True)
 
 
 def null() -> exp.Expression:

@@ -13,7 +13,7 @@ from sqlglot.tokens import TokenType
 
 from sharpdnf.errors import SQLError, UnsupportedSQL
 from sharpdnf.sql.allowed import TABLE_FUNCTIONS, check_functions, refuse
-from sharpdnf.sql.catalog import Catalog, Relation, Uncertain
+from sharpdnf.sql.catalog import Catalog, Relation, Uncertain, column, quoted
 from sharpdnf.sql.faithful import check_faithful
 from sharpdnf.sql.scope import Output
 
@@ -200,11 +200,8 @@ class Tables:
         rewritten = env.ctes[key]
         if rewritten is None:
             return
-        columns = [
-            exp.alias_(exp.column(exp.to_identifier(o.name, quoted=True)), o.label, quoted=True)
-            for o in rewritten.columns
-        ]
-        inner = exp.select(*columns).from_(exp.to_identifier(rewritten.name, quoted=True))
+        columns = [exp.alias_(column(o.name), o.label, quoted=True) for o in rewritten.columns]
+        inner = exp.select(*columns).from_(quoted(rewritten.name))
         alias = node.args.get("alias") or exp.TableAlias(this=node.this.copy())
         joins = node.args.get("joins")
         node.replace(exp.Subquery(this=inner, alias=alias.copy(), joins=[j.copy() for j in joins] if joins else None))

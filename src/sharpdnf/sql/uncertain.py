@@ -11,8 +11,8 @@ from sqlglot import exp
 
 from sharpdnf.dnf import FloatArray, IntArray
 from sharpdnf.errors import SQLError, UncertainTableError
-from sharpdnf.sql.backends import Backend, column
-from sharpdnf.sql.catalog import ROW_ID, Relation, Uncertain
+from sharpdnf.sql.backends import Backend
+from sharpdnf.sql.catalog import ROW_ID, Relation, Uncertain, column, quoted
 
 STAMPS = itertools.count()
 SLACK = 1e-9
@@ -90,7 +90,7 @@ def measure(backend: Backend, item: exp.Expression, p: str) -> tuple[int, float]
 
 def current(backend: Backend, relation: Relation) -> Relation | None:
     """The relation of that name as it is now; None if it is gone."""
-    parts = tuple(backend.fold(exp.to_identifier(part, quoted=True)) for part in relation.path)
+    parts = tuple(backend.fold(quoted(part)) for part in relation.path)
     return backend.resolve(parts, None)
 
 

@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from sharpdnf import _native
 from sharpdnf.dnf import FloatArray, IntArray, LitArray
-from sharpdnf.sql.catalog import ROW_ID, Catalog, Relation
+from sharpdnf.sql.catalog import ROW_ID, Catalog, Relation, column, quoted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -127,10 +127,6 @@ class Shape:
         return [f"_c{i}" for i in range(self.shown)], measures, lineage, identity
 
 
-def quoted(name: str) -> exp.Identifier:
-    return exp.to_identifier(name, quoted=True)
-
-
 def lower(name: str) -> str:
     """A name as the databases fold it: they leave letters beyond ASCII as they are."""
     return "".join(c.lower() if c.isascii() else c for c in name)
@@ -143,10 +139,6 @@ def file_key(path: str) -> str:
     except OSError:
         return path
     return f"{found.st_dev}:{found.st_ino}"
-
-
-def column(name: str, table: str | None = None) -> exp.Column:
-    return exp.column(quoted(name), quoted(table) if table else None)
 
 
 def numbering(relation: Relation, prob: str, base: int, kind: str = "BIGINT") -> exp.Select:

@@ -16,18 +16,9 @@ from sqlglot.errors import SqlglotError
 from sharpdnf.dnf import FloatArray
 from sharpdnf.errors import SQLError
 from sharpdnf.sql.allowed import refuse
-from sharpdnf.sql.backends import (
-    LineageRows,
-    Shape,
-    file_key,
-    grouped,
-    lower,
-    numbering,
-    quoted,
-    sorted_lineage,
-)
+from sharpdnf.sql.backends import LineageRows, Shape, file_key, grouped, lower, numbering, sorted_lineage
 from sharpdnf.sql.backends.duck_functions import FunctionList
-from sharpdnf.sql.catalog import Functions, Relation
+from sharpdnf.sql.catalog import Functions, Relation, quoted
 from sharpdnf.sql.tables import parse_view
 
 if TYPE_CHECKING:

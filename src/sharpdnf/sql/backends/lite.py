@@ -12,9 +12,9 @@ from sqlglot import exp
 from sharpdnf.dnf import FloatArray
 from sharpdnf.errors import SQLError
 from sharpdnf.sql.allowed import refuse
-from sharpdnf.sql.backends import LineageRows, Shape, column, file_key, grouped, lower, numbering, quoted
+from sharpdnf.sql.backends import LineageRows, Shape, file_key, grouped, lower, numbering
 from sharpdnf.sql.backends.columns import frame_rows, python_columns, sorted_flat
-from sharpdnf.sql.catalog import ROW_ID, Functions, Relation, recopied
+from sharpdnf.sql.catalog import ROW_ID, Functions, Relation, column, quoted, recopied
 from sharpdnf.sql.tables import parse_view
 
 VOLATILE = frozenset(["random", "randomblob", "changes", "total_changes", "last_insert_rowid", "load_extension"])

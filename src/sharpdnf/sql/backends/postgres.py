@@ -11,9 +11,9 @@ from sqlglot import exp
 from sharpdnf.dnf import FloatArray, IntArray
 from sharpdnf.errors import SQLError
 from sharpdnf.sql.allowed import refuse
-from sharpdnf.sql.backends import LineageRows, Shape, grouped, lower, numbering, quoted
+from sharpdnf.sql.backends import LineageRows, Shape, grouped, lower, numbering
 from sharpdnf.sql.backends.columns import frame_rows, python_columns, sorted_flat
-from sharpdnf.sql.catalog import Functions, Relation
+from sharpdnf.sql.catalog import Functions, Relation, quoted
 
 if TYPE_CHECKING:
     from psycopg import Connection
