@@ -49,6 +49,12 @@ class Chain:
     def uncertain(self) -> bool:
         return bool(self.pending or any(source.lineage for source in self.sources))
 
+    def take(self, other: Chain) -> None:
+        """What the items of another chain bring along; the caller joins the items themselves."""
+        self.sources += other.sources
+        self.pending += other.pending
+        self.moved += other.moved
+
     def item(self) -> exp.Expression:
         """As one FROM item, parenthesised if it is a join."""
         first = self.first.copy()
@@ -100,13 +106,12 @@ class FromClause(State):
                 return self.chain(bare, nested, env, scope)
             return self.leaf(self.table(node, env), node, scope)
         if isinstance(node, exp.Subquery):
+            check_structure(node)
             if isinstance(node.this, exp.Table):
-                check_structure(node)
                 if node.args.get("alias"):  # its columns are those that * lists
                     rows = exp.select(exp.Star()).from_(self.bare(node))
                     return self.item(exp.Subquery(this=rows, alias=node.args["alias"].copy()), env, scope)
                 return self.item(node.this, env, scope)
-            check_structure(node)
             kept, views = len(self.ctes), dict(self._views)
             try:
                 return self.leaf(self.derived(node, env), node, scope)
@@ -117,7 +122,7 @@ class FromClause(State):
                 self._views = views
                 return self.merged(node, env, scope)
         if isinstance(node, exp.Values):
-            return self.leaf(self.certain_cte(self.bare(node), env, node), node, scope)
+            return self.leaf(self.certain_cte(self.bare(node), env), node, scope)
         refuse(f"{type(node).__name__.upper()} in FROM", "only tables, subqueries, VALUES and joins have a lineage")
 
     @staticmethod
@@ -132,21 +137,20 @@ class FromClause(State):
         if alias is not None:
             check_structure(alias)
         if isinstance(found, Rewritten):
-            item: exp.Expression = exp.Table(this=quoted(found.name))
-            source = Source((), self.fresh("t"), found.columns, found.lineage, found.identity)
-            if isinstance(node, exp.Table):
-                source.path = (self.fold(node.this),)
+            path = (self.fold(node.this),) if isinstance(node, exp.Table) else ()
+            item = exp.Table(this=quoted(found.name))
+            source = Source(path, self.fresh("t"), found.columns, found.lineage, found.identity, item)
         else:
-            item, source = self.items.pop(found.alias), found
+            source = found
         if alias is not None and alias.this is not None:
             source.path = (self.fold(alias.this),)
         renamed = alias.args.get("columns") if alias is not None else None
         if renamed:
             source.columns = self.rename(source.columns, renamed)
-        source.item = item = exp.alias_(item, source.alias, table=True, quoted=True)
+        source.item = exp.alias_(source.item, source.alias, table=True, quoted=True)
         inner = Scope(scope.parent, closed=scope.closed)
         inner.add(source)
-        return Chain(item, inner, [source])
+        return Chain(source.item, inner, [source])
 
     def rename(self, columns: tuple[Output, ...], names: list[exp.Expression]) -> tuple[Output, ...]:
         """Column aliases as in ``t(a, b)``: by position, so a hidden column must not stand among them."""
@@ -170,29 +174,27 @@ class FromClause(State):
         uncertain: Uncertain | None = self.tables.uncertain.get(relation.key)
         if uncertain is None and self.tables.relation_touches(relation):
             return self.view(relation)
-        alias = self.fresh("t")
         columns = tuple(
             Output(name, self.fold(quoted(name)), name, hidden=uncertain is not None and name == uncertain.prob)
             for name in relation.columns
         )
-        source = Source(tuple(self.fold(quoted(part)) for part in relation.path), alias, columns)
+        path = tuple(self.fold(quoted(part)) for part in relation.path)
+        source = Source(path, self.fresh("t"), columns, item=relation.table())
         if uncertain is not None:
             source.lineage = (ROW_ID,)
             source.identity = (ROW_ID,) if self.expected else ()
-            self.items[alias] = uncertain.source.copy()
-        else:
-            self.items[alias] = relation.table()
-            if self.expected and relation.row_id is not None:
-                source.identity = (relation.row_id,)
-            elif self.expected:
-                self.number(source)
+            source.item = uncertain.source.copy()
+        elif self.expected and relation.row_id is not None:
+            source.identity = (relation.row_id,)
+        elif self.expected:
+            self.number(source)
         return source
 
     def derived(self, node: exp.Subquery, env: Environment) -> Rewritten:
         """A derived table that stands on its own, as a CTE."""
         inner = self.bare(node)
         if not self.tables.touches(inner, env):
-            return self.certain_cte(inner.this, env, node)
+            return self.certain_cte(inner.this, env)
         return self.hoist(self.query(inner.this, self.with_clause(inner, env), None))
 
     def merged(self, node: exp.Subquery, env: Environment, scope: Scope) -> Chain:
@@ -228,9 +230,7 @@ class FromClause(State):
         whole = Chain(chains[0].item(), outside, [*chains[0].sources], [], [*chains[0].pending], [*chains[0].moved])
         for chain in chains[1:]:
             whole.joins.append(exp.Join(this=chain.item(), kind=kind))
-            whole.sources += chain.sources
-            whole.pending += chain.pending
-            whole.moved += chain.moved
+            whole.take(chain)
         whole.sources.append(source)
         if select.args.get("where"):
             whole.pending.append(Pending(select.args["where"].this, inner, env))
@@ -254,9 +254,7 @@ class FromClause(State):
         inner = side == "" and kind in ("", "INNER", "CROSS")
         left = len(chain.scope.visible)
         chain.scope.join(right.scope)
-        chain.sources += right.sources
-        chain.pending += right.pending
-        chain.moved += right.moved
+        chain.take(right)
         condition = self.join_condition(chain, node, left, env, inner=inner)
         for source in right.sources if semi else ():
             chain.scope.hide(source)
@@ -274,8 +272,6 @@ class FromClause(State):
             refuse(f"{side} JOIN with an uncertain right side", PAD)
         if side in ("RIGHT", "FULL") and left.uncertain:
             refuse(f"{side} JOIN with an uncertain left side", PAD)
-        if side == "FULL" and (right.uncertain or left.uncertain):
-            refuse("FULL JOIN over uncertain rows", PAD)
         nullable = [right] * (side in ("LEFT", "FULL") or kind == "ANTI") + [left] * (side in ("RIGHT", "FULL"))
         if any(chain.moved or any(source.values is not None for source in chain.sources) for chain in nullable):
             refuse("an outer join over a correlated join", "move the condition to the outer WHERE")

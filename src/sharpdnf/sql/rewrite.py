@@ -22,7 +22,7 @@ from sharpdnf.sql.conditions import MAX_BRANCHES, Member, Plain, branches
 from sharpdnf.sql.expressions import Expressions
 from sharpdnf.sql.from_clause import Chain, Pending
 from sharpdnf.sql.scope import Output, Scope, Source, UnknownColumn
-from sharpdnf.sql.sets import SetOperations
+from sharpdnf.sql.sets import SetOperations, constant_of
 from sharpdnf.sql.state import Item, Query, null, union_all
 from sharpdnf.sql.tables import Environment, Rewritten, children
 
@@ -58,13 +58,11 @@ class Rewriter(Expressions, SetOperations):
     def query(self, node: exp.Expression, env: Environment, outer: Scope | None) -> Query:
         """A SELECT, a set operation, or one of them in parentheses, that may read uncertain rows."""
         if not self.tables.touches(node, env):
-            rewritten = self.certain_cte(node, env, None)
+            rewritten = self.certain_cte(node, env)
             source = Source((), rewritten.name, rewritten.columns, identity=rewritten.identity)
-            values: list[exp.Expression] = [source.column(o) for o in source.columns]
+            values = [source.column(o) for o in source.columns]
             if isinstance(node, exp.Select) and len(node.expressions) == len(values):
-                for i, item in enumerate(node.expressions):  # the other side of a UNION gives constants their type
-                    constant = item.unalias()
-                    values[i] = constant.copy() if isinstance(constant, exp.Literal | exp.Null) else values[i]
+                values = [constant_of(node, i) or value for i, value in enumerate(values)]
             body = exp.Select(expressions=[self.named(value, "c", i) for i, value in enumerate(values)])
             for i, column in enumerate(source.references(source.identity)):
                 body.append("expressions", self.named(column, "i", i))
@@ -115,7 +113,8 @@ class Rewriter(Expressions, SetOperations):
         self.tables.check_forward(with_, env)
         for cte in with_.expressions:
             check_structure(cte)
-            key, names = self.fold(cte.args["alias"].this), cte.args["alias"].args.get("columns")
+            alias = cte.args["alias"]
+            key, names = self.fold(alias.this), alias.args.get("columns")
             seen = env.define(key, None, touches=False) if self.tables.self_visible(with_) else env
             touches = self.tables.touches(cte.this, seen)
             if touches:
@@ -124,8 +123,7 @@ class Rewriter(Expressions, SetOperations):
                     columns = self.rename(found.columns, names)
                     found = Rewritten(found.name, columns, found.lineage, found.identity)
             else:
-                recursive = with_ if with_.args.get("recursive") else None
-                found = self.certain_cte(cte.this, seen, cte, recursive=recursive)
+                found = self.certain_cte(cte.this, seen, alias, recursive=bool(with_.args.get("recursive")))
             env = env.define(key, found, touches=touches)
         return env
 
@@ -316,9 +314,12 @@ class Rewriter(Expressions, SetOperations):
             return self.correlated(node, atom, left, env, scope)
         found = self.hoist(query)
         source = Source((), self.fresh("t"), query.columns, found.lineage)
-        item = exp.alias_(exp.Table(this=quoted(found.name)), source.alias, table=True, quoted=True)
         right = [source.column(column) for column in source.columns]
-        return [Alternative([item], self.compare(atom, left, right), source.references(source.lineage))]
+        return [
+            Alternative(
+                [self.aliased(found, source)], self.compare(atom, left, right), source.references(source.lineage)
+            )
+        ]
 
     def compare(
         self, atom: Member, left: list[exp.Expression], right: Sequence[exp.Expression]
@@ -386,7 +387,7 @@ def combine(left: list[Alternative], right: list[Alternative]) -> list[Alternati
 
 def determined(expression: exp.Expression, keys: list[exp.Expression]) -> bool:
     """Whether an expression is a function of the keys."""
-    if any(expression == key for key in keys):
+    if expression in keys:
         return True
     if isinstance(expression, exp.Column | exp.Query):
         return False

@@ -52,6 +52,10 @@ class Source:
     def references(self, names: tuple[str, ...]) -> list[exp.Column]:
         return [column(name, self.alias) for name in names]
 
+    def visible(self) -> list[Visible]:
+        """What it brings into sight."""
+        return [Visible(o.label, o.key, self.column(o), o.hidden, self) for o in self.columns]
+
     def find(self, key: str) -> list[Output]:
         return [output for output in self.columns if output.key == key]
 
@@ -83,18 +87,15 @@ class Scope:
     """The FROM items beside a derived table, which it may not read."""
 
     def add(self, source: Source) -> None:
-        name = source.path[-1] if source.path else None
-        if name is not None and any(s.path[-1:] == (name,) for s in self.sources):
-            raise UnsupportedSQL(f"two FROM items are called {name!r}: give one of them another alias")
-        self.sources.append(source)
-        self.visible += [Visible(o.label, o.key, source.column(o), o.hidden, source) for o in source.columns]
+        """Puts one FROM item behind ours."""
+        self.join(Scope(None, [source], source.visible()))
 
     def join(self, other: Scope) -> None:
         """Puts the items of a parenthesised join or of a comma-separated group behind ours."""
         for source in other.sources:
-            name = source.path[-1] if source.path else None
-            if name is not None and any(s.path[-1:] == (name,) for s in self.sources):
-                raise UnsupportedSQL(f"two FROM items are called {name!r}: give one of them another alias")
+            name = source.path[-1:]
+            if name and any(s.path[-1:] == name for s in self.sources):
+                raise UnsupportedSQL(f"two FROM items are called {name[0]!r}: give one of them another alias")
         self.sources += other.sources
         self.visible += other.visible
 
@@ -140,7 +141,7 @@ class Scope:
             source = self._source(path)
             if source is None:
                 raise UnknownColumn(f"no FROM item {'.'.join(path)!r} for {'.'.join(path)}.*")
-            found = [Visible(o.label, o.key, source.column(o), o.hidden, source) for o in source.columns]
+            found = source.visible()
         for name in dropped:
             if not any(v.key == name for v in found):
                 raise SQLError(f"* EXCLUDE names {name!r}, which is no column here")

@@ -22,11 +22,11 @@ class SetOperations(State):
         for tag, side in enumerate((left, right) if ids else ()):
             append(side.body, exp.Literal.number(tag), f"_i{side.identity}")
             side.identity += 1
-        width, identity = max(left.lineage, right.lineage), max(left.identity, right.identity)
+        width, identity = max(left.lineage, right.lineage), max(left.identity, right.identity) if ids else 0
         for side in (left, right):
-            widen(side, width, identity if ids else 0)
+            widen(side, width, identity)
         columns = tuple(Output(o.label, o.key, o.name) for o in left.columns)
-        query = Query(union_all([left.body, right.body]), columns, width, identity if ids else 0)
+        query = Query(union_all([left.body, right.body]), columns, width, identity)
         return self.by_value(query) if self.expected and not ids else query
 
     def reread(self, query: Query) -> Query:
@@ -124,7 +124,7 @@ class SetOperations(State):
 
         Columns after those ``shown`` are the grouping columns, which then tell the rows apart.
         """
-        found = self.hoist(Query(query.body, query.columns, query.lineage, query.identity))
+        found = self.hoist(query)
         columns = found.columns[:shown]
         names = [*(o.name for o in columns), *found.lineage]
         keys = found.columns[len(columns) :] or columns

@@ -48,7 +48,6 @@ class State(ABC):
         self.tables, self.expected = tables, expected
         self.catalog, self.dialect = tables.catalog, tables.catalog.dialect
         self.ctes: list[exp.CTE] = []
-        self.items: dict[str, exp.Expression] = {}
         self.numbered: list[tuple[str, exp.Query]] = []
         """Certain tables whose rows must be numbered first: name of the temporary table, its SELECT."""
         self._views: dict[tuple[str, ...], Rewritten] = {}
@@ -75,13 +74,15 @@ class State(ABC):
         return Rewritten(name, query.columns, lineage, tuple(f"_i{i}" for i in range(query.identity)))
 
     def certain_cte(
-        self, node: exp.Expression, env: Environment, named: exp.Expression | None, *, recursive: exp.With | None = None
+        self, node: exp.Expression, env: Environment, alias: exp.TableAlias | None = None, *, recursive: bool = False
     ) -> Rewritten:
-        """SQL that reads only certain rows, left as it is, as a common table expression with numbered columns."""
+        """SQL that reads only certain rows, left as it is, as a common table expression with numbered columns.
+
+        ``alias`` is that of a common table expression of the user's, which may be ``recursive``.
+        """
         body = self.tables.opaque(node, env)
-        alias = named.args.get("alias") if named is not None else None
         names = list(alias.args.get("columns") or ()) if alias is not None else []
-        if recursive is not None and alias is not None:
+        if recursive and alias is not None:
             inner = exp.Select(expressions=[exp.Star()]).from_(alias.this.copy())
             inner.set("with_", exp.With(expressions=[exp.CTE(this=body, alias=alias.copy())], recursive=True))
             body, names = inner, []
@@ -94,15 +95,14 @@ class State(ABC):
         columns = tuple(Output(label, self.fold(quoted(label)), f"_c{i}") for i, label in enumerate(labels))
         aliases = exp.TableAlias(this=quoted(name), columns=[quoted(column.name) for column in columns])
         self.ctes.append(exp.CTE(this=body, alias=aliases))
-        if names and isinstance(named, exp.CTE):
+        if names:
             columns = self.rename(columns, names)
         if not self.expected:
             return Rewritten(name, columns)
-        source = Source((), self.fresh("t"), columns)
-        self.items[source.alias] = exp.Table(this=quoted(name))
+        source = Source((), self.fresh("t"), columns, item=exp.Table(this=quoted(name)))
         self.number(source)
         name = self.fresh("sharpdnf_q")
-        body = exp.select(exp.Star()).from_(exp.alias_(self.items.pop(source.alias), "_s", table=True, quoted=True))
+        body = exp.select(exp.Star()).from_(exp.alias_(source.item, "_s", table=True, quoted=True))
         self.ctes.append(exp.CTE(this=body, alias=exp.TableAlias(this=quoted(name))))
         return Rewritten(name, columns, (), source.identity)
 
@@ -110,15 +110,14 @@ class State(ABC):
         """Numbers the rows of a certain item once, in a temporary table: duplicates count in expected values."""
         if self.tables.collates():
             refuse("an expected value over a certain view or subquery beside collations", "a copy would lose them")
-        item = self.items[source.alias]
         name = self.fresh("sharpdnf_n")
-        select = exp.select(exp.Star()).from_(item.copy())
+        select = exp.select(exp.Star()).from_(source.item)
         copied = exp.Table(this=quoted(name))
         bare = self.catalog.untyped(self.standing(select).sql(self.dialect), len(source.columns))
         number = exp.Window(this=exp.RowNumber(), partition_by=[])
         select.append("expressions", exp.alias_(number, "_sharpdnf_n", quoted=True))
         self.numbered.append((name, self.complete(select)))
-        self.items[source.alias] = recopied(copied, [c.name for c in source.columns], bare, "_sharpdnf_n")
+        source.item = recopied(copied, [c.name for c in source.columns], bare, "_sharpdnf_n")
         source.identity = ("_sharpdnf_n",)
 
     def complete(self, body: exp.Query) -> exp.Query:
