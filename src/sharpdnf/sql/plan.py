@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sqlglot import exp
 
@@ -17,6 +16,7 @@ from sharpdnf.sql.rewrite import Rewriter
 from sharpdnf.sql.tables import Environment, Tables, parse_select
 
 RESERVED = "_sharpdnf_"
+EXPECTED = ("expected_count", "expected_sum")
 COMPARISONS: dict[type[exp.Expression], str] = {exp.GT: ">", exp.GTE: ">=", exp.LT: "<", exp.LTE: "<="}
 MIRRORED = {">": "<", ">=": "<=", "<": ">", "<=": ">="}
 
@@ -54,6 +54,7 @@ class Plan:
     labels: tuple[str, ...]
     """Of the answer columns, in order."""
     numbered: tuple[tuple[str, exp.Query], ...] = ()
+    """Temporary tables to make first, each with its SELECT."""
     expected: tuple[tuple[int, str, int | None], ...] = ()
     """(position in the select list, label, measure or None for a count) of each expected value."""
     always: bool = False
@@ -86,8 +87,7 @@ def _make_plan(sql: str, tree: exp.Query, catalog: Catalog, uncertain: Mapping[t
     uncertain_rows = tables.touches(tree, Environment())
     if uncertain_rows or ours:
         cuts, limit = _cuts(tree), _limit(tree)
-    expected = _expected(tree)
-    if expected:
+    if _is_expected(tree):
         return _plan_expected(tree, tables, cuts, order, limit)
     rewriter = Rewriter(tables)
     query = rewriter.query(tree, Environment(), None)
@@ -133,10 +133,7 @@ def _number(node: exp.Expression) -> float:
     literal = node.this if negative else node
     if not isinstance(literal, exp.Literal) or literal.is_string:
         refuse(f"prob() compared with {node.sql()}", "it is compared with a number")
-    value = float(literal.this)
-    if math.isnan(value):
-        refuse("prob() compared with nan", "it is compared with a number")
-    return -value if negative else value
+    return -float(literal.this) if negative else float(literal.this)
 
 
 def _limit(tree: exp.Query) -> int | None:
@@ -193,18 +190,54 @@ def _position(expression: exp.Expression, named: Named) -> str | None:
     return named[position - 1][1] if 1 <= position <= len(named) else None
 
 
-def _expected(tree: exp.Query) -> bool:
+def _is_expected(tree: exp.Query) -> bool:
     if not isinstance(tree, exp.Select):
         return False
-    return any(_is_call(item.unalias(), "expected_count", "expected_sum") for item in tree.expressions)
+    return any(_is_call(item.unalias(), *EXPECTED) for item in tree.expressions)
+
+
+@dataclass(slots=True)
+class _SelectList:
+    """A select list with expected values, taken apart."""
+
+    keys: list[exp.Expression] = field(default_factory=list)
+    """The items that are none."""
+    measures: list[exp.Expression] = field(default_factory=list)
+    """What expected_sum adds up."""
+    values: list[tuple[int, str, int | None]] = field(default_factory=list)
+    """As in ``Plan.expected``."""
+    named: Named = field(default_factory=list)
+
+
+def _take_apart(tree: exp.Query, order: list[exp.Ordered]) -> _SelectList:
+    """ORDER BY an expected value becomes ORDER BY its position."""
+    found = _SelectList()
+    for position, item in enumerate(tree.expressions):
+        call = item.unalias()
+        if not _is_call(call, *EXPECTED):
+            found.named.append((item.alias_or_name, f"_c{len(found.keys)}"))
+            found.keys.append(item)
+            continue
+        name, arguments = str(call.this).lower(), call.expressions
+        label, measure = item.alias or name, None
+        for ordered in order:
+            if ordered.this == call:
+                ordered.set("this", exp.Literal.number(position + 1))
+        if name == "expected_count":
+            if arguments and not (len(arguments) == 1 and isinstance(arguments[0], exp.Star)):
+                refuse(f"{call.sql()}", "expected_count() counts result rows; count columns over a subquery")
+        else:
+            if len(arguments) != 1 or isinstance(arguments[0], exp.Star | exp.Distinct):
+                raise SQLError("expected_sum(x) takes one expression")
+            measure = len(found.measures)
+            found.measures.append(exp.cast(arguments[0].copy(), "DOUBLE"))
+        found.named.append((label, f"_e{len(found.values)}"))
+        found.values.append((position, label, measure))
+    return found
 
 
 def _plan_expected(
-    tree: exp.Query,
-    tables: Tables,
-    cuts: tuple[Cut, ...],
-    order: list[exp.Ordered],
-    limit: int | None,
+    tree: exp.Query, tables: Tables, cuts: tuple[Cut, ...], order: list[exp.Ordered], limit: int | None
 ) -> Plan:
     """expected_count() and expected_sum(x): by linearity, the sum over result rows of P(the row exists) times x.
 
@@ -216,38 +249,15 @@ def _plan_expected(
     if tree.args.get("distinct"):
         refuse("SELECT DISTINCT with an expected value", "group by the columns, or count over a DISTINCT subquery")
     group = tree.args.get("group")
-    keys: list[exp.Expression] = []
-    measures: list[exp.Expression] = []
-    values: list[tuple[int, str, int | None]] = []
-    named: Named = []
-    for position, item in enumerate(tree.expressions):
-        call = item.unalias()
-        if not _is_call(call, "expected_count", "expected_sum"):
-            named.append((item.alias_or_name, f"_c{len(keys)}"))
-            keys.append(item)
-            continue
-        name, arguments = str(call.this).lower(), call.expressions
-        label = item.alias or name
-        named.append((label, f"_e{len(values)}"))
-        for ordered in order:
-            if ordered.this == call:
-                ordered.set("this", exp.Literal.number(position + 1))
-        if name == "expected_count":
-            if arguments and not (len(arguments) == 1 and isinstance(arguments[0], exp.Star)):
-                refuse(f"{call.sql()}", "expected_count() counts result rows; count columns over a subquery")
-            values.append((position, label, None))
-            continue
-        if len(arguments) != 1 or isinstance(arguments[0], exp.Star | exp.Distinct):
-            raise SQLError("expected_sum(x) takes one expression")
-        values.append((position, label, len(measures)))
-        measures.append(exp.cast(arguments[0].copy(), "DOUBLE"))
+    taken = _take_apart(tree, order)
+    keys, measures = taken.keys, taken.measures
     if keys and group is None:
         refuse("a column beside an expected value without GROUP BY", "name it in GROUP BY")
     if group is not None and group.args.get("all"):
         refuse("GROUP BY ALL with an expected value", "name the grouping columns")
     checker = tree.copy()
     for key in checker.args["group"].expressions if group is not None else ():
-        column = _position(key, named)
+        column = _position(key, taken.named)
         if column is not None and column.startswith("_c"):  # among the keys alone
             key.replace(exp.Literal.number(int(column[2:]) + 1))
         elif column is not None:
@@ -265,6 +275,6 @@ def _plan_expected(
     shape = Shape(len(keys), len(measures), query.lineage, query.identity)
     whole = rewriter.complete(query.body)
     return Plan(
-        whole, whole.sql(tables.catalog.dialect), shape, labels, tuple(rewriter.numbered), tuple(values),
-        group is None, cuts, _keys(order, named, plain), limit,
+        whole, whole.sql(tables.catalog.dialect), shape, labels, tuple(rewriter.numbered), tuple(taken.values),
+        group is None, cuts, _keys(order, taken.named, plain), limit,
     )  # fmt: skip
