@@ -15,6 +15,7 @@ from sharpdnf.sql.catalog import Catalog, Functions
 
 
 def refuse(construct: str, why: str) -> NoReturn:
+    """The error of everything that has no sound lineage here."""
     raise UnsupportedSQL(f"{construct} is not supported: {why}")
 
 
@@ -125,7 +126,7 @@ def check_expression(node: exp.Expression, *, aggregates: bool) -> None:
 
 @lru_cache(maxsize=4)
 def tokens_of(sql: str, dialect: str) -> list[Token]:
-    """The tokens of a text; the checks below look at the same two texts several times."""
+    """The tokens of a text; a query and what it is written back as are looked at several times."""
     found: list[Token] = Dialect.get_or_raise(dialect).tokenize(sql)
     return found
 

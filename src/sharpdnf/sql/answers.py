@@ -74,6 +74,7 @@ class Answers:
         return bool(self.counts.met.all())
 
     def arrow(self) -> pa.Table:
+        """One row per answer: its columns, expected values with their bounds, then what is known of its probability."""
         import pyarrow as pa
 
         columns: list[tuple[str, Any]] = list(zip(self.labels, self._values.columns, strict=True))
@@ -105,14 +106,14 @@ class Answers:
     @property
     def num_clauses(self) -> Any:
         """int64[answers]: size of the lineage; 0 for an aggregate over no row."""
-        where = self._formula_of_answer
-        sizes = np.concatenate([self._formulas.num_clauses, [0]])
-        return sizes[where]
+        return np.concatenate([self._formulas.num_clauses, [0]])[self._formula_of_answer]
 
     def df(self) -> pd.DataFrame:
+        """As ``arrow``, in pandas."""
         return self.arrow().to_pandas()
 
     def pl(self) -> pl.DataFrame:
+        """As ``arrow``, in polars."""
         import polars as pl
 
         return pl.from_arrow(self.arrow())
@@ -153,10 +154,13 @@ class Answers:
     def __repr__(self) -> str:
         return f"Answers({len(self)} rows: {', '.join(self.labels)}; prob, lower, upper)"
 
-    def _formula(self, index: int) -> tuple[DNF, Any]:
-        """The formula of one answer over its own variables, and the uncertain row of each."""
+    def _check(self, index: int) -> None:
         if not -len(self) <= index < len(self):
             raise IndexError(f"answer {index} of {len(self)}")
+
+    def _formula(self, index: int) -> tuple[DNF, Any]:
+        """The formula of one answer over its own variables, and the uncertain row of each."""
+        self._check(index)
         number = int(self._formula_of_answer[index])
         if number < 0:
             return DNF.from_clauses([]), np.zeros(0, dtype=np.int64)
@@ -185,8 +189,7 @@ class Answers:
 
         Exact where the lineage compiles to a small d-tree, as most does; else estimated to about 2 %.
         """
-        if not -len(self) <= index < len(self):
-            raise IndexError(f"answer {index} of {len(self)}")
+        self._check(index)
         indptr, number = self._found.indptr, self._number_of_answer[index]
         first, last = indptr[number : number + 2] if number + 1 < len(indptr) else (0, 0)  # no row, no reason
         known = self._database.known_rows()

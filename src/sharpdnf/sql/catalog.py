@@ -46,6 +46,7 @@ class Relation:
     """A materialised view: its rows were copied, so expanding its definition may not give them."""
 
     def table(self, alias: str | None = None) -> exp.Table:
+        """As FROM reads it, by its full name."""
         parts = [quoted(part) for part in self.path]
         names = dict(zip(("this", "db", "catalog"), reversed(parts), strict=False))
         table = exp.Table(**names)

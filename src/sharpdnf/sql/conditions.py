@@ -27,6 +27,7 @@ class Plain:
     positive: bool
 
     def condition(self) -> exp.Expression:
+        """The condition, or its negation if it stands under NOT."""
         node = self.node.copy()
         return exp.paren(node) if self.positive else exp.Not(this=exp.paren(node))
 

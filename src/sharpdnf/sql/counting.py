@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sharpdnf.dnf import Batch, FloatArray, IntArray
+from sharpdnf.engines.many import count_many
+from sharpdnf.sql.lineage import select
 
 Progress = Callable[[int, int], None]
 CHUNK = 2_000
@@ -32,6 +34,7 @@ class Options:
 
     @property
     def timeout(self) -> float | None:
+        """Seconds that are left."""
         return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
 
     def replace(self, **changes: Any) -> Options:
@@ -48,9 +51,10 @@ class Counts:
     guarantee: npt.NDArray[np.object_]
     engine: npt.NDArray[np.object_]
     met: npt.NDArray[np.bool_]
-    near_cut: npt.NDArray[np.bool_] | None = field(default=None)
+    near_cut: npt.NDArray[np.bool_] | None = None
 
     def take(self, index: IntArray) -> Counts:
+        """The entries of these formulas."""
         near = None if self.near_cut is None else self.near_cut[index]
         return Counts(
             self.prob[index], self.lower[index], self.upper[index], self.guarantee[index], self.engine[index],
@@ -60,11 +64,9 @@ class Counts:
 
 def count_batch(batch: Batch, options: Options) -> Counts:
     """Counts every formula; delta holds for each of them."""
-    import sharpdnf
-
     if not len(batch):
         return empty()
-    table = sharpdnf.count_many(
+    table = count_many(
         batch,
         guarantee=options.guarantee,
         epsilon=options.epsilon,
@@ -87,8 +89,6 @@ def count_batch(batch: Batch, options: Options) -> Counts:
 
 def count_with_progress(batch: Batch, options: Options) -> Counts:
     """As ``count_batch``, reporting (done, all) after every chunk of formulas."""
-    from sharpdnf.sql.lineage import select
-
     if options.progress is None or len(batch) <= CHUNK:
         counts = count_batch(batch, options)
         if options.progress is not None:
@@ -104,6 +104,7 @@ def count_with_progress(batch: Batch, options: Options) -> Counts:
 
 
 def concatenate(parts: list[Counts]) -> Counts:
+    """One after the other."""
     return Counts(
         *(np.concatenate([getattr(part, name) for part in parts])
           for name in ("prob", "lower", "upper", "guarantee", "engine", "met"))
@@ -111,6 +112,7 @@ def concatenate(parts: list[Counts]) -> Counts:
 
 
 def empty() -> Counts:
+    """Of no formula."""
     nothing, words = np.zeros(0), np.zeros(0, dtype=object)
     return Counts(nothing, nothing, nothing, words, words, np.zeros(0, dtype=bool))
 

@@ -32,7 +32,6 @@ from sharpdnf.sql.topk import decide
 from sharpdnf.sql.uncertain import Declared, current, declare, describe_row, fetch_rows, is_stale
 
 NUMBERS = itertools.count()
-FILES = (".parquet", ".csv", ".tsv", ".json", ".gz")
 
 
 def connect(source: Any = None) -> ProbDB:
@@ -87,7 +86,9 @@ def _open(path: str) -> Backend:
         import duckdb
     except ImportError:
         raise MissingExtra("connect", "sql") from None
-    if path and Path(path).suffix.lower() in FILES:
+    from sharpdnf.sql.backends.duck import READERS
+
+    if path and Path(path).suffix.lower() in READERS:
         backend = _quiet(duckdb.connect())
         backend.register(Path(path).name.split(".")[0], path)
         return backend
@@ -311,7 +312,7 @@ class ProbDB:
 
     @staticmethod
     def _order(plan: Plan, shown: Any, counts: Counts, expected: list[tuple[int, Expected]]) -> IntArray | None:
-        """The order that ORDER BY asks for; by the answers themselves otherwise."""
+        """The order that ORDER BY asks for; None: as the answers come."""
         if not plan.order or not plan.labels:
             return None
         import pyarrow as pa

@@ -41,7 +41,7 @@ def expected_values(
     answer_of_row, measure_of_row = answer_of_clause[first], found.measures[first]
     formulas = build(found.clauses.take(order), starts, known)
     answer_of_row, measure_of_row = answer_of_row[formulas.possible], measure_of_row[formulas.possible]
-    most = int(np.bincount(answer_of_row).max(initial=1)) if len(answer_of_row) else 1
+    most = int(np.bincount(answer_of_row).max(initial=1))
     counts = count_with_progress(formulas.batch, options.replace(delta=options.delta / most))
     met = np.bincount(answer_of_row, weights=~counts.met, minlength=answers) == 0
     result = []

@@ -11,6 +11,8 @@ from sharpdnf.sql.tables import Environment, children
 
 
 class Expressions(FromClause):
+    """The part of the rewriter that reads values and conditions."""
+
     def expression(
         self, node: exp.Expression, env: Environment, scope: Scope, *, aggregates: bool = False
     ) -> exp.Expression:
@@ -21,6 +23,7 @@ class Expressions(FromClause):
         return bound.pop()
 
     def bind(self, node: exp.Expression, env: Environment, scope: Scope, *, aggregates: bool) -> None:
+        """Binds the names below a node in place; the node itself may be replaced."""
         if isinstance(node, exp.Column):
             if isinstance(node.this, exp.Star):
                 refuse(f"{node.sql()} in an expression", "name the columns")

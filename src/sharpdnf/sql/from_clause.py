@@ -88,6 +88,7 @@ class FromClause(State):
         return found
 
     def chain(self, first: exp.Expression, joins: list[exp.Join], env: Environment, scope: Scope) -> Chain:
+        """An item and the joins behind it."""
         chain = self.item(first, env, scope)
         if joins and chain.joins:
             chain = Chain(chain.item(), chain.scope, chain.sources, [], chain.pending, chain.moved)
@@ -127,6 +128,7 @@ class FromClause(State):
 
     @staticmethod
     def bare(node: exp.Expression) -> exp.Expression:
+        """A copy without its alias."""
         copy = node.copy()
         copy.set("alias", None)
         return copy

@@ -153,6 +153,7 @@ class Rewriter(Expressions, SetOperations):
     # ---- one SELECT
 
     def select(self, node: exp.Select, env: Environment, outer: Scope | None) -> Query:
+        """One SELECT per way in which its conditions can hold."""
         scope = Scope(outer)
         chains = self.chains(node, env, scope)
         items = self.select_list(node, env, scope)
@@ -226,6 +227,7 @@ class Rewriter(Expressions, SetOperations):
         return items
 
     def excluded(self, name: exp.Expression) -> str:
+        """A column that * EXCLUDE leaves out."""
         if isinstance(name, exp.Column) and len(name.parts) > 1:
             refuse(f"* EXCLUDE ({name.sql(self.dialect)})", "write t.* EXCLUDE (column)")
         return self.fold(name.this if isinstance(name, exp.Column) else name)
@@ -254,6 +256,7 @@ class Rewriter(Expressions, SetOperations):
     def group_key(
         self, expression: exp.Expression, items: list[Item], env: Environment, scope: Scope
     ) -> exp.Expression:
+        """A position, an alias of the select list that is no column, or an expression."""
         if isinstance(expression, exp.Literal):
             position = int(expression.this) if expression.is_int else 0
             if not 1 <= position <= len(items):
@@ -284,6 +287,7 @@ class Rewriter(Expressions, SetOperations):
         return found
 
     def condition(self, pending: Pending) -> list[Alternative]:
+        """The ways in which one condition can hold."""
         found: list[Alternative] = []
         for branch in branches(pending.node, lambda node: self.tables.touches(node, pending.env)):
             ways = [Alternative()]
@@ -324,6 +328,7 @@ class Rewriter(Expressions, SetOperations):
     def compare(
         self, atom: Member, left: list[exp.Expression], right: Sequence[exp.Expression]
     ) -> list[exp.Expression]:
+        """The conditions of IN or ANY; none for EXISTS."""
         if not left:
             return []
         if len(left) != len(right):

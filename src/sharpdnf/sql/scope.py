@@ -45,11 +45,13 @@ class Source:
     """Of a derived table that was merged into its query: what its columns stand for."""
 
     def column(self, output: Output) -> exp.Expression:
+        """What a column of the item is in the rewritten SQL."""
         if self.values is not None:
             return exp.paren(self.values[output.name].copy())
         return self.references((output.name,))[0]
 
     def references(self, names: tuple[str, ...]) -> list[exp.Column]:
+        """Columns by their names in the rewritten SQL."""
         return [column(name, self.alias) for name in names]
 
     def visible(self) -> list[Visible]:
@@ -57,6 +59,7 @@ class Source:
         return [Visible(o.label, o.key, self.column(o), o.hidden, self) for o in self.columns]
 
     def find(self, key: str) -> list[Output]:
+        """The columns of that name."""
         return [output for output in self.columns if output.key == key]
 
 
@@ -212,6 +215,7 @@ class Scope:
             raise UnsupportedSQL(f"{key!r} may mean a whole row or its number: say of which table it is a column")
 
     def knows(self, key: str) -> bool:
+        """Whether a name is a column or an alias here or around here."""
         scope: Scope | None = self
         while scope is not None:
             if key in scope.aliases or any(v.key == key for v in scope.visible):

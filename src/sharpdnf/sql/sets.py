@@ -13,7 +13,10 @@ from sharpdnf.sql.tables import Environment, Rewritten
 
 
 class SetOperations(State):
+    """The part of the rewriter that joins whole queries."""
+
     def union(self, node: exp.Union, env: Environment, outer: Scope | None) -> Query:
+        """Rows of both sides. In expected values UNION ALL keeps them apart by side, UNION takes equal ones for one."""
         left, right = (self.query(side, env, outer) for side in (node.this, node.expression))
         if isinstance(right.body, exp.SetOperation):  # keeps the order in which types are unified
             right = self.reread(right)
@@ -39,6 +42,7 @@ class SetOperations(State):
 
     @staticmethod
     def check_width(node: exp.Expression, left: Query, right: Query) -> None:
+        """Both sides must have as many columns."""
         if len(left.columns) != len(right.columns):
             name = type(node).__name__.upper()
             raise SQLError(f"{name} of {len(left.columns)} and {len(right.columns)} columns")

@@ -63,6 +63,7 @@ class State(ABC):
         return self.tables.fold(identifier)
 
     def fresh(self, prefix: str) -> str:
+        """A name that nothing has yet."""
         self._count += 1
         return f"_{prefix}{self._count}"
 
@@ -128,6 +129,7 @@ class State(ABC):
         return body
 
     def describe(self, body: exp.Expression) -> tuple[str, ...] | None:
+        """The column names of a body that stands on its own; None if it does not bind."""
         dialect = Backticks if self.dialect == "sqlite" else self.dialect
         return self.catalog.describe(self.standing(body).sql(dialect))
 
@@ -147,6 +149,7 @@ class State(ABC):
 
     @staticmethod
     def named(expression: exp.Expression, prefix: str, index: int) -> exp.Alias:
+        """Column ``_c0``, ``_l0`` or ``_i0``... of a rewritten SELECT."""
         return exp.Alias(this=expression, alias=quoted(f"_{prefix}{index}"))
 
     @abstractmethod
@@ -185,10 +188,12 @@ class State(ABC):
 
 
 def null() -> exp.Expression:
+    """In place of a row's number."""
     return exp.cast(exp.Null(), "BIGINT")
 
 
 def union_all(bodies: list[exp.Query]) -> exp.Query:
+    """The rows of all of them."""
     whole = bodies[0]
     for body in bodies[1:]:
         whole = exp.Union(this=whole, expression=body, distinct=False)

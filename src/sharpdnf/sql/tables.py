@@ -39,6 +39,7 @@ class Environment:
     home: tuple[str, ...] | None = None
 
     def define(self, key: str, rewritten: Rewritten | None, *, touches: bool) -> Environment:
+        """With one more CTE, which hides others of its name."""
         touching = self.touching | {key} if touches else self.touching - {key}
         return Environment({**self.ctes, key: rewritten}, touching, self.home)
 
@@ -123,6 +124,7 @@ class Tables:
         return found
 
     def table_touches(self, table: exp.Table, env: Environment) -> bool:
+        """Whether a FROM item reads uncertain rows; table functions that might are refused."""
         key = self.cte_key(table, env)
         if key is not None:
             return key in env.touching

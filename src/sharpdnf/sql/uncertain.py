@@ -39,6 +39,7 @@ class Declared:
 
 
 def find_column(relation: Relation, name: str, what: str) -> str:
+    """The relation's column of that name, in any case if only one has it."""
     if name in relation.columns:
         return name
     close = [column for column in relation.columns if column.lower() == name.lower()]
@@ -165,4 +166,5 @@ def fetch_rows(
 
 
 def describe_row(columns: tuple[str, ...], values: tuple[Any, ...]) -> str:
+    """``a=1, b=2``."""
     return ", ".join(f"{name}={value}" for name, value in zip(columns, values, strict=True))

@@ -122,6 +122,7 @@ class Shape:
     identity: int
 
     def names(self) -> tuple[list[str], list[str], list[str], list[str]]:
+        """The names of the columns of each kind."""
         measures = [f"_c{self.shown + i}" for i in range(self.measures)]
         lineage, identity = ([f"_{p}{i}" for i in range(n)] for p, n in (("l", self.lineage), ("i", self.identity)))
         return [f"_c{i}" for i in range(self.shown)], measures, lineage, identity

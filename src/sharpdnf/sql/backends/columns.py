@@ -38,17 +38,15 @@ def sorted_flat(flat: IntArray, lineage: int, measures: FloatArray, answers: pa.
 
 
 def frame_rows(frame: object) -> tuple[list[str], list[list[Any]]]:
-    """The column names and rows of a pandas, polars or Arrow frame."""
+    """The column names and rows of a pandas, polars or Arrow frame, or of a dict of columns."""
     import pyarrow as pa
 
-    if isinstance(frame, pa.Table | pa.RecordBatch) or hasattr(frame, "__arrow_c_stream__"):
+    if isinstance(frame, pa.Table | pa.RecordBatch | dict) or hasattr(frame, "__arrow_c_stream__"):
         table = pa.table(frame)
     elif hasattr(frame, "to_arrow"):
         table = frame.to_arrow()
     elif type(frame).__module__.startswith("pandas"):
         table = pa.Table.from_pandas(frame, preserve_index=False)
-    elif isinstance(frame, dict):
-        table = pa.table(frame)
     else:
         raise ValueError(f"register takes a pandas, polars or Arrow frame, not {type(frame).__name__}")
     return list(table.column_names), [list(row) for row in zip(*(c.to_pylist() for c in table.columns), strict=True)]

@@ -57,7 +57,6 @@ class DuckDB:
         self._functions = FunctionList(connection)
         self._listed: dict[str, Listed] = {}
         self._path: list[tuple[str, str]] = []
-        self._frames: dict[str, object] = {}
 
     def fold(self, identifier: exp.Identifier) -> str:
         return lower(str(identifier.this))
@@ -220,7 +219,6 @@ class DuckDB:
             self.connection.register(name, frame)
         except duckdb.Error:
             raise ValueError(f"register takes a data frame or a file, not {type(frame).__name__}") from None
-        self._frames[name] = frame
 
     def version(self) -> object:
         return 0

@@ -213,8 +213,9 @@ class SQLite:
             arrays = [np.fromstring(text, dtype=np.int64, sep=",") for (text,) in parts]
             flat = np.concatenate([np.zeros(0, np.int64), *arrays]).reshape(-1, len(whole))
             sums = ", ".join(f"coalesce({m}, 0.0)" for m in measures)
-            values = self.numbers(f"SELECT {sums} FROM temp.{target} ORDER BY rowid", len(measures)) if sums else None
+            measured = np.zeros((len(flat), 0))
+            if sums:
+                measured = self.numbers(f"SELECT {sums} FROM temp.{target} ORDER BY rowid", len(measures))
         finally:
             self.execute(f"DROP TABLE temp.{target}")
-        measured = values if values is not None else np.zeros((len(flat), 0))
         return sorted_flat(flat, len(lineage), measured, answers)
