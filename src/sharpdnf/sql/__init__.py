@@ -13,7 +13,7 @@ try:
     from sharpdnf.sql.answers import Answers, Reason
     from sharpdnf.sql.database import ProbDB, connect
 except ImportError as error:
-    if (error.name or "").split(".")[0] not in ("sqlglot", "duckdb", "pyarrow"):
+    if (error.name or "").split(".")[0] != "sqlglot":  # the others are imported where they are needed
         raise
     raise MissingExtra("probabilistic SQL", "sql") from None
 

@@ -318,12 +318,8 @@ class Rewriter(Expressions, SetOperations):
             return self.correlated(node, atom, left, env, scope)
         found = self.hoist(query)
         source = Source((), self.fresh("t"), query.columns, found.lineage)
-        right = [source.column(column) for column in source.columns]
-        return [
-            Alternative(
-                [self.aliased(found, source)], self.compare(atom, left, right), source.references(source.lineage)
-            )
-        ]
+        conditions = self.compare(atom, left, [source.column(column) for column in source.columns])
+        return [Alternative([self.aliased(found, source)], conditions, source.references(source.lineage))]
 
     def compare(
         self, atom: Member, left: list[exp.Expression], right: Sequence[exp.Expression]
