@@ -1,7 +1,9 @@
-"""Values and types as SQLite and PostgreSQL have them: affinities, collations, text and blobs, JSON, rollbacks."""
+"""Values and types as SQLite and PostgreSQL have them, affinities to JSON; rollbacks, changes of tables, threads."""
 
 from __future__ import annotations
 
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -9,7 +11,8 @@ from sql_servers import Database
 from sql_worlds import Table, World, create, declared, differences, exact_answers, expected_answers
 
 import sharpdnf
-from sharpdnf.errors import UnsupportedSQL
+from sharpdnf.errors import SQLError, SQLTimeout, UncertainTableError, UnsupportedSQL
+from sharpdnf.sql.limits import watched
 
 TYPES = ("integer", "text", "")
 VALUES = [(1, "1", 1), (2, "a", "2"), (3, "A", "a"), (10, "10", 2.0)]
@@ -143,3 +146,110 @@ def test_postgres_types_of_strings(address: str) -> None:
     database.close()
     assert [differences(a, b) for a, b in zip(got, want, strict=True)] == [[]] * len(queries)
     assert [len(b) for b in want] == [1, 1, 1, 0, 1, 0]
+
+
+def opened(kind: str, request: pytest.FixtureRequest) -> tuple[Database, sharpdnf.ProbDB]:
+    """e(a, b) with two independent rows."""
+    database = Database(kind, request.getfixturevalue("address") if kind == "postgres" else None)
+    world = World({"e": Table(("a", "b"), [(1, 2), (3, 4)], [0.5, 0.25])})
+    create(database, world)
+    return database, declared(database, world)
+
+
+@pytest.mark.parametrize("kind", ["duckdb", "sqlite", "postgres"])
+def test_columns_that_changed_are_read_again(kind: str, request: pytest.FixtureRequest) -> None:
+    database, db = opened(kind, request)
+    for a, b in (("a", "c"), ("b", "a"), ("c", "b")):
+        database.run(f"ALTER TABLE e RENAME COLUMN {a} TO {b}")
+    answers = db.sql("SELECT a, b FROM e ORDER BY a").arrow()
+    assert [answers[name].to_pylist() for name in ("a", "b", "prob")] == [[2, 4], [1, 3], [0.5, 0.25]]
+    database.close()
+
+
+@pytest.mark.parametrize("kind", ["duckdb", "sqlite", "postgres"])
+def test_old_answers_do_not_name_new_rows(kind: str, request: pytest.FixtureRequest) -> None:
+    database, db = opened(kind, request)
+    old = db.sql("SELECT a FROM e")
+    assert old.lineage(1).names == ("e(a=3, b=4)",)
+    database.run("DELETE FROM e WHERE a = 1")
+    database.run("INSERT INTO e VALUES (5, 6, 0.75), (7, 8, 0.75)")
+    db.refresh()
+    for ask in (old.lineage, old.explain):
+        with pytest.raises(SQLError, match="ask it again"):
+            ask(1)
+    database.close()
+
+
+@pytest.mark.parametrize("kind", ["duckdb", "sqlite", "postgres"])
+def test_a_view_and_its_table_are_not_both_uncertain(kind: str, request: pytest.FixtureRequest) -> None:
+    """In whichever order they are declared, and also if the view takes a table's place later."""
+    database, db = opened(kind, request)
+    database.run("CREATE VIEW v AS SELECT a, p FROM e")
+    with pytest.raises(UncertainTableError, match="v is a view over uncertain rows"):
+        db.uncertain("v", prob="p")
+    other = sharpdnf.connect(database.connection)
+    other.uncertain("v", prob="p")
+    with pytest.raises(UncertainTableError, match="v is a view over uncertain rows"):
+        other.uncertain("e", prob="p")
+    database.run("CREATE TABLE f AS SELECT a, p FROM e")
+    db.uncertain("f", prob="p")
+    database.run("DROP TABLE f")
+    database.run("CREATE VIEW f AS SELECT a, p FROM e")
+    with pytest.raises(UncertainTableError, match="f is a view over uncertain rows"):
+        db.refresh()
+    database.close()
+
+
+@pytest.mark.parametrize("kind", ["duckdb", "sqlite", "postgres"])
+def test_threads_take_turns(kind: str, request: pytest.FixtureRequest) -> None:
+    """Two of them, each with a ProbDB of its own on one connection, ask in a loop."""
+    if kind == "sqlite":
+        connection: Any = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
+    else:
+        connection = Database(kind, request.getfixturevalue("address") if kind == "postgres" else None).connection
+    connection.execute("CREATE TABLE e (a INTEGER, p DOUBLE PRECISION)")
+    connection.execute("INSERT INTO e VALUES (1, 0.5), (2, 0.25), (3, 0.5)")
+    found: list[Any] = []
+
+    def ask(most: int) -> None:
+        db = sharpdnf.connect(connection)
+        db.uncertain("e", prob="p")
+        for _ in range(8):
+            found.append((most, db.sql(f"SELECT a FROM e WHERE a <= {most} ORDER BY a").prob.tolist()))
+
+    with ThreadPoolExecutor(2) as pool:
+        for task in [pool.submit(ask, most) for most in (1, 3)]:
+            task.result()
+    assert sorted(found) == [(1, [0.5])] * 8 + [(3, [0.5, 0.25, 0.5])] * 8
+    connection.close()
+
+
+def test_waiting_for_another_thread_counts_towards_the_time_limit(request: pytest.FixtureRequest) -> None:
+    database, db = opened("duckdb", request)
+    with ThreadPoolExecutor(1) as pool, watched(db.backend), pytest.raises(SQLTimeout):
+        pool.submit(db.sql, "SELECT a FROM e", timeout=0.05).result()
+    database.close()
+
+
+def test_sqlite_operators_that_call_the_users_functions() -> None:
+    connection = sqlite3.connect(":memory:")
+    connection.execute("CREATE TABLE t (likes, p)")
+    connection.execute("INSERT INTO t VALUES ('like', 0.5)")
+    connection.create_function("like", 2, lambda *_: 1)
+    db = sharpdnf.connect(connection)
+    db.uncertain("t", prob="p")
+    assert len(db.sql("SELECT likes FROM t WHERE likes = 'like'")) == 1
+    with pytest.raises(UnsupportedSQL, match=r"function like\(\)"):
+        db.sql("SELECT likes FROM t WHERE likes NOT LIKE 'x'")
+
+
+def test_enums_sort_by_their_position() -> None:
+    database = Database("duckdb")
+    database.run("CREATE TYPE size AS ENUM ('small', 'large', 'huge')")
+    database.run("CREATE TABLE e (s size, p DOUBLE)")
+    database.run("INSERT INTO e VALUES ('huge', 0.5), ('small', 0.5), (NULL, 0.5), ('large', 0.5)")
+    db = sharpdnf.connect(database.connection)
+    db.uncertain("e", prob="p")
+    for order in ("s", "s DESC", "s NULLS FIRST"):
+        query = f"SELECT s FROM e ORDER BY {order}"
+        assert db.sql(query).arrow()["s"].to_pylist() == [row[0] for row in database.ask(query)]

@@ -12,7 +12,7 @@ from sharpdnf.sql.backends import LineageRows
 from sharpdnf.sql.counting import Counts
 from sharpdnf.sql.expected import Expected
 from sharpdnf.sql.explain import influences
-from sharpdnf.sql.lineage import Formulas
+from sharpdnf.sql.lineage import Formulas, Rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,11 +54,14 @@ class Answers:
         found: LineageRows,
         database: ProbDB,
         expected: list[tuple[int, Expected]],
+        known: Rows,
+        reading: int,
     ) -> None:
         self.labels, self.counts = labels, counts
         self._values, self._formulas, self._formula_of_answer = values, formulas, formula_of_answer
         self._number_of_answer, self._found = number_of_answer, found
         self._database, self._expected = database, expected
+        self._known, self._reading = known, reading
 
     def __len__(self) -> int:
         return len(self.counts.prob)
@@ -177,7 +180,7 @@ class Answers:
         a choice inside a large block is called ``choice`` and a number.
         """
         dnf, rows = self._formula(index)
-        names = self._database.row_names(rows)
+        names = self._database.row_names(rows, self._reading)
         unique: dict[str, int] = {}
         for i, name in enumerate(names):
             seen = unique[name] = unique.get(name, 0) + 1
@@ -192,10 +195,10 @@ class Answers:
         self._check(index)
         indptr, number = self._found.indptr, self._number_of_answer[index]
         first, last = indptr[number : number + 2] if number + 1 < len(indptr) else (0, 0)  # no row, no reason
-        known = self._database.known_rows()
+        known = self._known
         found, influence = influences(self._found.clauses.take(np.arange(first, last)), known, epsilon=0.02, rng=0)
         order = np.argsort(-np.abs(influence), kind="stable")[:top]
-        names = self._database.row_names(found[order])
+        names = self._database.row_names(found[order], self._reading)
         return [
             Reason(name, float(known.prob[found[i]]), float(influence[i])) for name, i in zip(names, order, strict=True)
         ]

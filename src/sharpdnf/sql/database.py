@@ -21,7 +21,7 @@ from sharpdnf.estimate import check_tolerance
 from sharpdnf.sql.allowed import check_functions
 from sharpdnf.sql.answers import Answers
 from sharpdnf.sql.backends import Backend, LineageRows
-from sharpdnf.sql.catalog import Uncertain, quoted
+from sharpdnf.sql.catalog import Relation, Uncertain, quoted
 from sharpdnf.sql.counting import Counts, Options, Progress, certain, count_with_progress
 from sharpdnf.sql.expected import Expected, expected_values
 from sharpdnf.sql.limits import watched
@@ -118,14 +118,17 @@ class ProbDB:
         self._number = next(NUMBERS)
         self._declared: dict[tuple[str, ...], Declared] = {}
         self._rows: Rows | None = None
+        self.readings = 0
+        """How often the rows were numbered again: older answers have other numbers."""
         self._version: object = backend.version()
         """None while rows are numbered: what stops halfway through is done again before the next query."""
 
     def close(self) -> None:
         """Drops the numbered rows, and closes the connection unless it was given to ``connect``."""
-        for number in range(len(self._declared)):
-            table = self.backend.temporary(self._temporary(number)).sql(self.backend.dialect)
-            self.backend.execute(f"DROP TABLE IF EXISTS {table}")
+        with watched(self.backend):
+            for number in range(len(self._declared)):
+                table = self.backend.temporary(self._temporary(number)).sql(self.backend.dialect)
+                self.backend.execute(f"DROP TABLE IF EXISTS {table}")
         self._declared.clear()
         self._rows = None
         if self._ours:
@@ -154,13 +157,7 @@ class ProbDB:
         check_functions("SELECT 1", self.backend)  # our own statements must mean what they say
         tables = Tables(self.backend, self._uncertain())
         relation = tables.relation(self._name(table), Environment())
-        others = {key: value for key, value in self._uncertain().items() if key != relation.key}
-        around = Tables(self.backend, others)
-        if around.relation_touches(relation):
-            raise UncertainTableError(f"{table} is a view over uncertain rows: declare the tables it reads, not both")
-        for other in self.backend.related(relation):
-            if other.key in others:
-                raise UncertainTableError(f"{table} shares rows with the uncertain table {other.path[-1]}")
+        self._check_apart(relation)
         number = next((i for i, key in enumerate(self._declared) if key == relation.key), len(self._declared))
         base = sum(len(d.prob) for key, d in self._declared.items() if key != relation.key)
         self._version = None
@@ -171,6 +168,21 @@ class ProbDB:
         self._version = self.backend.version()
         if replaced:
             self.refresh()
+
+    def _check_apart(self, relation: Relation) -> None:
+        """Rows of two uncertain tables are independent, so no two of them may hold the same rows."""
+        name = relation.path[-1]
+        others = {key: value for key, value in self._uncertain().items() if key != relation.key}
+        views = [other.relation for other in others.values() if other.relation.definition is not None]
+        this = Uncertain(relation, relation.table(), "")
+        for view, tables in [(relation, others), *((view, {relation.key: this}) for view in views)]:
+            if Tables(self.backend, tables).relation_touches(view):
+                raise UncertainTableError(
+                    f"{view.path[-1]} is a view over uncertain rows: declare the tables it reads, not both"
+                )
+        for other in self.backend.related(relation):
+            if other.key in others:
+                raise UncertainTableError(f"{name} shares rows with the uncertain table {other.path[-1]}")
 
     def _name(self, table: str) -> exp.Table:
         """The name as SQL reads it; what is no name there is one name, as it stands."""
@@ -199,10 +211,12 @@ class ProbDB:
         """Reads the uncertain tables again, after their data changed."""
         with watched(self.backend):
             base, self._version = 0, None
+            self.readings += 1
             for number, (key, old) in enumerate(list(self._declared.items())):
                 relation = current(self.backend, old.uncertain.relation)
                 found = replace(old, base=base)  # of a table that is gone: nothing can read it
                 if relation is not None:
+                    self._check_apart(relation)
                     temporary = self._temporary(number)
                     found = declare(self.backend, relation, old.uncertain.prob, old.block_columns, base, temporary)
                 self._declared[key] = found
@@ -237,7 +251,9 @@ class ProbDB:
 
     def rewrite(self, query: str) -> str:
         """The SQL that is sent to the database instead of ``query``: one row per clause of lineage."""
-        return str(make_plan(query, self.backend, self._uncertain()).query.sql(self.backend.dialect, pretty=True))
+        with watched(self.backend):
+            plan = make_plan(query, self.backend, self._uncertain())
+        return str(plan.query.sql(self.backend.dialect, pretty=True))
 
     def sql(
         self,
@@ -266,7 +282,7 @@ class ProbDB:
             self._check_fresh()
             plan = make_plan(query, self.backend, self._uncertain())
             found = self._run(plan)
-        known = self.known_rows()
+            known, reading = self.known_rows(), self.readings
         formulas = build(found.clauses, found.indptr, known)
         if plan.always:  # COUNT without GROUP BY has one answer in every world
             counts, kept = certain(1), np.array([0 if len(formulas.batch) else -1])
@@ -277,7 +293,7 @@ class ProbDB:
         else:
             counts = count_with_progress(formulas.batch, options)
             kept = np.arange(len(formulas.batch))
-        return self._answers(plan, found, formulas, counts, kept, options)
+        return self._answers(plan, found, formulas, counts, kept, options, known, reading)
 
     def _run(self, plan: Plan) -> LineageRows:
         made: list[str] = []
@@ -291,15 +307,16 @@ class ProbDB:
                 self.backend.execute(f"DROP TABLE IF EXISTS {name}")
 
     def _answers(
-        self, plan: Plan, found: LineageRows, formulas: Formulas, counts: Counts, kept: IntArray, options: Options
-    ) -> Answers:
+        self, plan: Plan, found: LineageRows, formulas: Formulas, counts: Counts, kept: IntArray, options: Options,
+        known: Rows, reading: int,
+    ) -> Answers:  # fmt: skip
         values = found.answers
         formula = kept
         answer = np.zeros(1, dtype=np.int64) if plan.always else formulas.possible[kept]
         expected = []
         if plan.expected:
             total = 1 if plan.always else len(values)
-            computed = expected_values(found, plan.expected, self.known_rows(), options, total)
+            computed = expected_values(found, plan.expected, known, options, total)
             expected = [(entry[0], value.take(answer)) for entry, value in zip(plan.expected, computed, strict=True)]
             counts.met &= computed[0].met[answer]
         shown = values.take(answer) if plan.labels else values.slice(0, 0)
@@ -308,7 +325,7 @@ class ProbDB:
             shown, counts, formula = shown.take(order), counts.take(order), formula[order]
             expected = [(position, value.take(order)) for position, value in expected]
             answer = answer[order]
-        return Answers(plan.labels, shown, counts, formulas, formula, answer, found, self, expected)
+        return Answers(plan.labels, shown, counts, formulas, formula, answer, found, self, expected, known, reading)
 
     @staticmethod
     def _order(plan: Plan, shown: Any, counts: Counts, expected: list[tuple[int, Expected]]) -> IntArray | None:
@@ -326,12 +343,16 @@ class ProbDB:
             column, direction = table.column(key.column), "descending" if key.descending else "ascending"
             if pa.types.is_nested(column.type):  # NULLs inside would go elsewhere
                 raise SQLError(f"ORDER BY cannot sort by a column of type {column.type}")
+            name = key.column
+            if pa.types.is_dictionary(column.type):  # an ENUM, sorted by its position
+                name, places = f"_place{i}", [chunk.indices for chunk in column.chunks]
+                table = table.append_column(name, pa.chunked_array(places, type=column.type.index_type))
             table = table.append_column(f"_null{i}", pc.is_null(column))
             keys.append((f"_null{i}", "descending" if key.nulls_first else "ascending"))
             if pa.types.is_floating(column.type):  # to a database nan is above every number, to Arrow always last
                 table = table.append_column(f"_nan{i}", pc.is_nan(column))
                 keys.append((f"_nan{i}", direction))
-            keys.append((key.column, direction))
+            keys.append((name, direction))
         try:
             order: IntArray = pc.sort_indices(table, sort_keys=keys).to_numpy().astype(np.int64)
         except pa.ArrowException as error:
@@ -340,16 +361,19 @@ class ProbDB:
 
     # ---- rows
 
-    def row_names(self, rows: IntArray) -> list[str]:
+    def row_names(self, rows: IntArray, reading: int) -> list[str]:
         """Names such as ``edge(src=1, dst=2)`` of numbered rows; ``choice1`` for an inner choice of a block."""
         names: dict[int, str] = {}
-        for declared in self._declared.values():
-            last = declared.base + len(declared.prob)
-            mine = [int(r) for r in np.unique(rows) if declared.base <= r < last]
-            columns = tuple(c for c in declared.uncertain.relation.columns if c != declared.uncertain.prob)
-            for start in range(0, len(mine), 500):
-                found = fetch_rows(self.backend, declared, mine[start : start + 500], columns)
-                names.update({n: f"{declared.name}({describe_row(columns, row)})" for n, row in found.items()})
+        with watched(self.backend):
+            for declared in self._declared.values() if reading == self.readings else ():
+                last = declared.base + len(declared.prob)
+                mine = [int(r) for r in np.unique(rows) if declared.base <= r < last]
+                columns = tuple(c for c in declared.uncertain.relation.columns if c != declared.uncertain.prob)
+                for start in range(0, len(mine), 500):
+                    found = fetch_rows(self.backend, declared, mine[start : start + 500], columns)
+                    names.update({n: f"{declared.name}({describe_row(columns, row)})" for n, row in found.items()})
+        if not names.keys() >= {int(row) for row in rows if row >= 0}:
+            raise SQLError("the uncertain tables have changed since the query: ask it again")
         choices = 0
         result = []
         for row in rows:

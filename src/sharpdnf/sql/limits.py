@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -20,7 +21,23 @@ DONE = b"\0"
 
 @contextmanager
 def watched(backend: Backend, timeout: float | None = None) -> Iterator[None]:
-    """Interrupts the statements inside at the time limit (SQLTimeout) and, in the main thread, at Ctrl-C."""
+    """Interrupts the statements inside at the time limit (SQLTimeout) and, in the main thread, at Ctrl-C.
+
+    Other threads wait until the connection is free.
+    """
+    late = SQLTimeout(f"the database did not finish within {timeout} s")
+    started = time.monotonic()
+    if not backend.lock.acquire(timeout=-1 if timeout is None else min(timeout, threading.TIMEOUT_MAX)):
+        raise late
+    try:
+        with _interrupted(backend, None if timeout is None else max(0.0, timeout - time.monotonic() + started), late):
+            yield
+    finally:
+        backend.lock.release()
+
+
+@contextmanager
+def _interrupted(backend: Backend, timeout: float | None, late: SQLTimeout) -> Iterator[None]:
     here, there = socket.socketpair()
     seen: list[str] = []
 
@@ -60,6 +77,6 @@ def watched(backend: Backend, timeout: float | None = None) -> Iterator[None]:
     if "SIGINT" in seen:  # DuckDB and libraries under import make other errors of KeyboardInterrupt, or none
         raise KeyboardInterrupt
     if "timeout" in seen and isinstance(failure, SQLError):
-        raise SQLTimeout(f"the database did not finish within {timeout} s")
+        raise late
     if failure is not None:
         raise failure

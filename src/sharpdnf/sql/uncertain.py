@@ -97,21 +97,22 @@ def current(backend: Backend, relation: Relation) -> Relation | None:
 
 def is_stale(backend: Backend, declared: Declared) -> bool:
     """Whether the numbered rows are gone (a rollback takes them along) or the data visibly changed since."""
-    now = (
-        current(backend, declared.uncertain.relation) if backend.dialect == "postgres" else declared.uncertain.relation
-    )
+    then = declared.uncertain.relation
+    now = current(backend, then) if backend.dialect == "postgres" else then
     if now is None:
         return False  # nothing can read it; if it comes back, it is read again
-    if now.version != declared.uncertain.relation.version:
+    star = exp.select(exp.Star()).from_(then.table()).sql(backend.dialect)
+    columns = backend.describe(star) if now is then else now.columns
+    if now.version != then.version or (columns is not None and columns != then.columns):
         return True
     if backend.describe(declared.stamp) is None:
         return True
     if backend.dialect == "postgres":  # counting means reading the whole table there
         return False
     try:
-        pairs = [(measure(backend, declared.uncertain.relation.table(), declared.uncertain.prob), declared.seen)]
+        pairs = [(measure(backend, then.table(), declared.uncertain.prob), declared.seen)]
     except SQLError:
-        return current(backend, declared.uncertain.relation) is not None
+        return current(backend, then) is not None
     if backend.dialect == "sqlite":
         item = exp.alias_(declared.uncertain.source.copy(), "_s", table=True, quoted=True)
         own = (len(declared.prob), float(declared.prob.sum()))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
+from weakref import WeakValueDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +19,13 @@ from sharpdnf.sql.catalog import ROW_ID, Catalog, Relation, column, quoted
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+LOCKS: WeakValueDictionary[int, Any] = WeakValueDictionary()
+
+
+def lock_of(connection: object) -> Any:
+    """The lock of a connection: two threads would read each other's temporary tables. Keep both of them alive."""
+    return LOCKS.setdefault(id(connection), threading.RLock())
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +92,7 @@ class Backend(Catalog, Protocol):
     """A connection. Only temporary tables are ever created."""
 
     connection: Any
+    lock: Any
 
     def execute(self, sql: str) -> None:
         """Runs a statement without a result."""

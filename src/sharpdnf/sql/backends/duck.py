@@ -16,7 +16,7 @@ from sqlglot.errors import SqlglotError
 from sharpdnf.dnf import FloatArray
 from sharpdnf.errors import SQLError
 from sharpdnf.sql.allowed import refuse
-from sharpdnf.sql.backends import LineageRows, Shape, file_key, grouped, lower, numbering, sorted_lineage
+from sharpdnf.sql.backends import LineageRows, Shape, file_key, grouped, lock_of, lower, numbering, sorted_lineage
 from sharpdnf.sql.backends.duck_functions import FunctionList
 from sharpdnf.sql.catalog import Functions, Relation, quoted
 from sharpdnf.sql.tables import parse_view
@@ -53,7 +53,7 @@ class DuckDB:
     dialect = "duckdb"
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
-        self.connection = connection
+        self.connection, self.lock = connection, lock_of(connection)
         self._functions = FunctionList(connection)
         self._listed: dict[str, Listed] = {}
         self._path: list[tuple[str, str]] = []

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 from sqlglot import exp
+from sqlglot.tokens import TokenType
 
 from sharpdnf.dnf import FloatArray
 from sharpdnf.errors import SQLError
-from sharpdnf.sql.allowed import refuse
-from sharpdnf.sql.backends import LineageRows, Shape, file_key, grouped, lower, numbering
+from sharpdnf.sql.allowed import refuse, tokens_of
+from sharpdnf.sql.backends import LineageRows, Shape, file_key, grouped, lock_of, lower, numbering
 from sharpdnf.sql.backends.columns import frame_rows, python_columns, sorted_flat
 from sharpdnf.sql.catalog import ROW_ID, Functions, Relation, column, quoted, recopied
 from sharpdnf.sql.tables import parse_view
@@ -32,7 +33,7 @@ class SQLite:
     dialect = "sqlite"
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        self.connection = connection
+        self.connection, self.lock = connection, lock_of(connection)
 
     def fold(self, identifier: exp.Identifier) -> str:
         return lower(str(identifier.this))
@@ -145,8 +146,9 @@ class SQLite:
 
     def user_code(self, names: frozenset[str], sql: str) -> frozenset[str]:
         found = {row[0] for row in self.rows("SELECT DISTINCT lower(name) FROM pragma_function_list WHERE NOT builtin")}
-        text = sql.lower()
-        implied = {name for name in found & IMPLIED if name in text} | (found & OURS)
+        named = (TokenType.IDENTIFIER, TokenType.STRING)  # "match" is a name, MATCH calls match()
+        words = {token.text.lower() for token in tokens_of(sql, "sqlite") if token.token_type not in named}
+        implied = (found & IMPLIED & words) | (found & OURS)
         return frozenset(f"function {name}()" for name in (names & found) | implied)
 
     def temporary(self, name: str) -> exp.Table:

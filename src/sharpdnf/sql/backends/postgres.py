@@ -11,7 +11,7 @@ from sqlglot import exp
 from sharpdnf.dnf import FloatArray, IntArray
 from sharpdnf.errors import SQLError
 from sharpdnf.sql.allowed import refuse
-from sharpdnf.sql.backends import LineageRows, Shape, grouped, lower, numbering
+from sharpdnf.sql.backends import LineageRows, Shape, grouped, lock_of, lower, numbering
 from sharpdnf.sql.backends.columns import frame_rows, python_columns, sorted_flat
 from sharpdnf.sql.catalog import Functions, Relation, quoted
 
@@ -33,7 +33,7 @@ class PostgreSQL:
     dialect = "postgres"
 
     def __init__(self, connection: Connection[Any]) -> None:
-        self.connection = connection
+        self.connection, self.lock = connection, lock_of(connection)
         self._builtin: Functions | None = None
 
     def fold(self, identifier: exp.Identifier) -> str:
