@@ -231,6 +231,33 @@ def test_waiting_for_another_thread_counts_towards_the_time_limit(request: pytes
     database.close()
 
 
+SYNONYMS = {
+    "duckdb": [
+        "len(s)", "len([a])", "char_length(s)", "character_length(s)", "ceiling(a / 2)", "lcase(s)", "ucase(s)",
+        "datediff('month', DATE '2020-01-31', DATE '2021-02-01')", "datetrunc('month', DATE '2020-02-29')",
+        "string_split(s, ' ')[1]", "split(s, 'ö')", "string_to_array(s, '')", "list_has([a], 1)", "array_has([a], 2)",
+        "list_value(a, 2)[1] + 1", "{'k': a, 'K l': {'m': s}}",
+    ],
+    "sqlite": ["ceiling(a / 2.0)", "'match' || s"],
+    "postgres": ["char_length(s)", "char_length(s::char(9))", "character_length(s)", "ceiling(a / 2.0)", "btrim(s, 'H')"
+    ],
+}  # fmt: skip
+"""What the parser writes by another name that means the same."""
+
+
+@pytest.mark.parametrize("kind", SYNONYMS)
+def test_synonyms_mean_the_same(kind: str, request: pytest.FixtureRequest) -> None:
+    database = Database(kind, request.getfixturevalue("address") if kind == "postgres" else None)
+    database.run('CREATE TABLE "match" (a INTEGER, s VARCHAR(9), match_probability DOUBLE PRECISION)')
+    database.run("INSERT INTO \"match\" VALUES (1, 'Hö x', 0.5), (3, '', 0.5), (4, NULL, 0.5)")
+    db = sharpdnf.connect(database.connection)
+    db.uncertain('"match"', prob="match_probability")
+    for value in SYNONYMS[kind]:
+        query = f'SELECT a, {value} AS x FROM "match" WHERE match_probability > 0 ORDER BY a'
+        assert db.sql(query).arrow()["x"].to_pylist() == [row[1] for row in database.ask(query)], value
+    database.close()
+
+
 def test_sqlite_operators_that_call_the_users_functions() -> None:
     connection = sqlite3.connect(":memory:")
     connection.execute("CREATE TABLE t (likes, p)")
@@ -253,3 +280,20 @@ def test_enums_sort_by_their_position() -> None:
     for order in ("s", "s DESC", "s NULLS FIRST"):
         query = f"SELECT s FROM e ORDER BY {order}"
         assert db.sql(query).arrow()["s"].to_pylist() == [row[0] for row in database.ask(query)]
+
+
+@pytest.mark.parametrize("kind", ["duckdb", "postgres"])
+def test_casts_of_constants_with_a_type(kind: str, request: pytest.FixtureRequest) -> None:
+    """timestamp '...'::date is a date; the parser makes it CAST('...'::date AS TIMESTAMP)."""
+    database, db = opened(kind, request)
+    for value in ("timestamp '2020-01-02 10:00'::date", "date '2020-1-5'::text", "int '5'::text"):
+        with pytest.raises(UnsupportedSQL, match="put parentheses around it"):
+            db.sql(f"SELECT {value} AS x FROM e")
+    for value in (
+        "(timestamp '2020-01-02 10:00')::date",
+        "interval '1 day'::text",
+        "CASE WHEN a = 1 THEN '5'::int END",
+    ):
+        query = f"SELECT DISTINCT a, {value} AS x FROM e ORDER BY a"
+        assert db.sql(query).arrow()["x"].to_pylist() == [row[1] for row in database.ask(query)]
+    database.close()

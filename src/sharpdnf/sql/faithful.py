@@ -7,6 +7,7 @@ from collections import Counter
 from itertools import pairwise, zip_longest
 
 from sqlglot import exp
+from sqlglot.dialects import Dialect
 from sqlglot.errors import ErrorLevel
 from sqlglot.tokens import TokenType
 
@@ -22,10 +23,13 @@ NOT_FUNCTIONS = frozenset(
 """Words that stand before a parenthesis and need not call anything."""
 SYNONYMS = {
     "ifnull": "coalesce", "instr": "strpos", "position": "strpos", "list_contains": "array_contains",
-    "pow": "power", "substr": "substring", "numeric": "decimal",
+    "pow": "power", "substr": "substring", "numeric": "decimal", "len": "length", "char_length": "length",
+    "character_length": "length", "ceiling": "ceil", "lcase": "lower", "ucase": "upper", "datediff": "date_diff",
+    "datetrunc": "date_trunc", "string_split": "str_split", "split": "str_split", "string_to_array": "str_split",
+    "list_has": "array_contains", "array_has": "array_contains", "btrim": "trim",
 }  # fmt: skip
 """Names that the parser exchanges and the databases treat alike, by test."""
-NOTATIONS = frozenset(["cast", "power", "if", "regexp_matches", "starts_with", "case", "count"])
+NOTATIONS = frozenset(["cast", "power", "if", "regexp_matches", "starts_with", "case", "count", "list_value"])
 """Calls that also have an operator or keyword form: x::int, 2 ^ 3, ..."""
 SIZED = frozenset(
     ["char", "character", "varying", "varchar", "bpchar", "nchar", "nvarchar", "text", "decimal", "numeric"]
@@ -63,6 +67,10 @@ def check_faithful(sql: str, tree: exp.Expression, dialect: str) -> None:
         for a, b in zip(tokens, tokens[2:], strict=False)
     ):
         refuse("-> 'key'::type", "the SQL parser would cast the value, the database casts the key; put parentheses")
+    kinds = {*Dialect.get_or_raise(dialect).parser_class.TYPE_TOKENS, TokenType.R_PAREN, TokenType.VAR}
+    for kind, *then in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        if kind in kinds - {TokenType.INTERVAL} and then == [TokenType.STRING, TokenType.DCOLON]:
+            refuse("a cast of type 'constant'", "the parser would cast the constant first; put parentheses around it")
     if plus_signs(sql, dialect) != plus_signs(written, dialect):
         refuse("a + in front of a value", "the SQL parser would leave it out, and in SQLite it takes away the affinity")
     literals = [Counter(constants(text, dialect)) for text in (sql, written)]
