@@ -111,13 +111,27 @@ def plain(value: Any) -> Any:
     return value
 
 
-def expected_answers(database: Database, world: World, queries: list[str]) -> list[dict[Row, float]]:
-    """For each query: answer -> probability, by running it in every world of a database made by ``create``."""
-    found: list[dict[Row, float]] = [defaultdict(float) for _ in queries]
+def played(database: Database, world: World) -> Iterator[float]:
+    """Puts every world into a database made by ``create``, one after the other, and yields its probability."""
     for weight, rows_of in possible_worlds(world):
         for name, keep in rows_of.items():
             database.run(f"DELETE FROM {name}")
             fill(database, name, world.tables[name], keep)
+        yield weight
+
+
+def refill(database: Database, world: World) -> None:
+    """All rows again, after the worlds were played through."""
+    for name, table in world.tables.items():
+        if table.prob is not None:
+            database.run(f"DELETE FROM {name}")
+            fill(database, name, table)
+
+
+def expected_answers(database: Database, world: World, queries: list[str]) -> list[dict[Row, float]]:
+    """For each query: answer -> probability, by running it in every world of a database made by ``create``."""
+    found: list[dict[Row, float]] = [defaultdict(float) for _ in queries]
+    for weight in played(database, world):
         for answers, sql in zip(found, queries, strict=True):
             for row in {tuple(plain(v) for v in row) for row in database.ask(sql)}:
                 answers[row] += weight

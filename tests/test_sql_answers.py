@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from sql_servers import Database
-from sql_worlds import World, create, declared, possible_worlds, random_world
+from sql_worlds import World, create, declared, played, random_world
 from typer.testing import CliRunner
 
 import sharpdnf
@@ -199,16 +200,11 @@ def test_expected_values_are_those_of_the_worlds(kind: str, seed: int, request: 
 
 
 def world_means(database: Database, world: World, queries: list[str]) -> list[dict[Any, float]]:
-    from sql_worlds import fill
-
-    means: list[dict[Any, float]] = [{} for _ in queries]
-    for weight, rows_of in possible_worlds(world):
-        for name, keep in rows_of.items():
-            database.run(f"DELETE FROM {name}")
-            fill(database, name, world.tables[name], keep)
+    means: list[dict[Any, float]] = [defaultdict(float) for _ in queries]
+    for weight in played(database, world):
         for mean, sql in zip(means, queries, strict=True):
             for *key, value in database.ask(sql):
-                mean[key[0] if key else None] = mean.get(key[0] if key else None, 0.0) + weight * float(value)
+                mean[key[0] if key else None] += weight * float(value)
     return means
 
 
@@ -322,7 +318,6 @@ def decide(
 ) -> tuple[FakeCounter, Any, Any]:
     fake = counter(truth)
     monkeypatch.setattr(topk, "count_batch", fake)
-    batch = Batch.of([])
     dnf = sharpdnf.DNF.from_clauses([[i + 1] for i in range(len(truth))], truth)
     batch = Batch(dnf, np.arange(len(truth) + 1))
     defaults: dict[str, Any] = {"cuts": (), "limit": None, "descending": True, "options": Options()}

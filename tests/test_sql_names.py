@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from sql_servers import Database
-from sql_worlds import Table, World, create, declared, differences, exact_answers, expected_answers, fill
+from sql_worlds import Table, World, create, declared, differences, exact_answers, expected_answers, refill
 
 import sharpdnf
 from sharpdnf.errors import SQLError, UncertainTableError, UnsupportedSQL
@@ -24,10 +24,7 @@ def check(database: Database, world: World, queries: list[str], before: str = "S
     database.run(before)
     got = [exact_answers(db, sql) for sql in queries]
     want = expected_answers(database, world, queries)
-    for name, table in world.tables.items():
-        if table.prob is not None:
-            database.run(f"DELETE FROM {name}")
-            fill(database, name, table)
+    refill(database, world)
     for sql, a, b in zip(queries, got, want, strict=True):
         assert b, f"{before}; {sql} has no answer"
         assert not differences(a, b), f"{before}; {sql}"

@@ -13,6 +13,9 @@ from sharpdnf.sql import connect
 # DuckDB plans each of the thousands of tiny queries for milliseconds, so its worlds are fewer.
 WORLDS = [("duckdb", 0, 3), ("sqlite", 1, 4), ("sqlite", 2, 4), ("postgres", 0, 3), ("postgres", 3, 3)]
 
+REPORTED = ("DuckDB: ", "SQLite: ", "PostgreSQL: ")
+"""Errors of the databases' own: what must be refused is refused before they see it."""
+
 
 @pytest.fixture
 def kind(request: pytest.FixtureRequest) -> tuple[str, str | None]:
@@ -56,7 +59,7 @@ def test_unsound_shapes_are_refused(kind: tuple[str, str | None]) -> None:
         try:
             exact_answers(db, shape.sql)
         except SQLError as error:
-            assert len(str(error)) > 20, shape.sql
+            assert len(str(error)) > 20 and not str(error).startswith(REPORTED), shape.sql
         else:
             passed.append(shape.sql)
     database.close()
