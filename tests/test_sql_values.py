@@ -297,3 +297,13 @@ def test_casts_of_constants_with_a_type(kind: str, request: pytest.FixtureReques
         query = f"SELECT DISTINCT a, {value} AS x FROM e ORDER BY a"
         assert db.sql(query).arrow()["x"].to_pylist() == [row[1] for row in database.ask(query)]
     database.close()
+
+
+@pytest.mark.parametrize("value", ["'01:00:01+01'::TIMETZ", "'101'::BIT", "['101'::BIT]", "a::UHUGEINT"])
+def test_what_arrow_does_not_have(value: str, request: pytest.FixtureRequest) -> None:
+    """Arrow would leave out the zone and sort bits by their padding."""
+    database, db = opened("duckdb", request)
+    with pytest.raises(UnsupportedSQL, match="cast it to VARCHAR"):
+        db.sql(f"SELECT {value} AS x FROM e")
+    assert len(db.sql(f"SELECT CAST({value} AS VARCHAR) AS x, {{'bit': a}} AS y FROM e WHERE {value} = {value}")) == 2
+    database.close()

@@ -40,6 +40,8 @@ SORTABLE = frozenset(
     ]
 )
 """Types whose values are whole numbers to Arrow too, equal exactly if DuckDB finds them equal: no NaN, no collation."""
+NOT_IN_ARROW = re.compile(r"\bUHUGEINT\b|\bBIT\b|\bTIME WITH TIME ZONE\b")
+"""Types without an Arrow type: the largest numbers become -1, bits lose their order, times their zone."""
 BATCH = 10_000_000
 """Rows of an Arrow batch: a column in one piece becomes a numpy array without a copy."""
 READERS = {".parquet": "read_parquet", ".csv": "read_csv", ".tsv": "read_csv", ".json": "read_json", ".gz": "read_csv"}
@@ -229,8 +231,9 @@ class DuckDB:
     def lineage(self, sql: str, shape: Shape) -> LineageRows:
         shown, measures, lineage, identity = shape.names()
         relation = self._relation(sql)
-        if any("UHUGEINT" in str(t) for t in relation.types[: shape.shown]):
-            refuse("an answer column of type UHUGEINT", "Arrow has no numbers that large; cast it to VARCHAR")
+        for kind in relation.types[: shape.shown]:
+            if NOT_IN_ARROW.search(str(kind)):
+                refuse(f"an answer column of type {kind}", "Arrow would show other values; cast it to VARCHAR")
         types = [str(t).split("(")[0] for t in relation.types[: shape.shown]]
         keys = shown
         if not all(kind in SORTABLE for kind in types):
