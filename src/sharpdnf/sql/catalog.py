@@ -13,12 +13,12 @@ ROW_ID = "_sharpdnf_id"
 
 def quoted(name: str) -> exp.Identifier:
     """The name as it stands, whatever is in it."""
-    return exp.to_identifier(name, quoted=True)
+    return exp.Identifier(this=name, quoted=True)
 
 
 def column(name: str, table: str | None = None) -> exp.Column:
     """A reference by quoted names."""
-    return exp.column(quoted(name), quoted(table) if table else None)
+    return exp.Column(this=quoted(name), **({"table": quoted(table)} if table else {}))
 
 
 def bare_value(value: exp.Expression) -> exp.Expression:

@@ -118,11 +118,11 @@ class DuckDB:
         self._listed, self._path = (self._list(names), self._search_path()) if names else ({}, [])
 
     def _list(self, names: frozenset[str]) -> dict[str, Listed]:
-        """Name -> (catalog, schema) -> (catalog, schema, table, SQL of a view, file); the keys are folded."""
+        """Name -> (catalog, schema) -> (catalog, schema, table, whether it is a view, file); the keys are folded."""
         wanted = ", ".join(exp.Literal.string(name.lower()).sql("duckdb") for name in sorted(names))
         rows = self.rows(
-            f"SELECT r.*, d.path FROM (SELECT database_name, schema_name, table_name, NULL FROM {OWN}duckdb_tables() "
-            f"WHERE {OWN}lower(table_name) IN ({wanted}) UNION ALL SELECT database_name, schema_name, view_name, sql "
+            f"SELECT r.*, d.path FROM (SELECT database_name, schema_name, table_name, false FROM {OWN}duckdb_tables() "
+            f"WHERE {OWN}lower(table_name) IN ({wanted}) UNION ALL SELECT database_name, schema_name, view_name, true "
             f"FROM {OWN}duckdb_views() WHERE {OWN}lower(view_name) IN ({wanted}) AND NOT internal) AS r "
             f"JOIN {OWN}duckdb_databases() AS d ON d.database_name = r.database_name"
         )
@@ -130,6 +130,15 @@ class DuckDB:
         for row in rows:
             found.get(lower(row[2]), {})[lower(row[0]), lower(row[1])] = row
         return found
+
+    def _view_sql(self, *path: str) -> str | None:
+        """The statement that made a view: telling it of all views takes DuckDB a millisecond."""
+        catalog, schema, view = (exp.Literal.string(part).sql("duckdb") for part in path)
+        found = self.rows(
+            f"SELECT sql FROM {OWN}duckdb_views() WHERE database_name = {catalog} AND schema_name = {schema} AND "
+            f"view_name = {view}"
+        )
+        return found[0][0] if found else None
 
     def _search_path(self) -> list[tuple[str, str]]:
         """(catalog, schema) of every entry that USE or SET search_path has set, or of the default, folded."""
@@ -170,7 +179,8 @@ class DuckDB:
             refuse(f"the name {dotted!r}", f"{parts[0]!r} is both a catalog and a schema: say catalog and schema")
         if not found:
             return None
-        catalog, schema, table, sql, file = found[0]
+        catalog, schema, table, is_view, file = found[0]
+        sql = self._view_sql(catalog, schema, table) if is_view else None
         if sql and catalog == "temp" and home is not None and home[0] != "temp" and names_relations(sql):
             refuse(f"the temporary view {dotted!r} in another view", "its names would mean those of that view's schema")
         path = (catalog, schema, table)
