@@ -523,6 +523,25 @@ def test_interrupt_in_the_database(kind: str, request: pytest.FixtureRequest) ->
         found.backend.rows("SELECT * FROM _sharpdnf_lineage")
 
 
+@pytest.mark.parametrize(
+    ("timeout", "stopped"), [(0.0, True), (0.05, True), (2**32 / 1000 + 0.05, False), (1e300, False)]
+)
+def test_a_statement_is_interrupted_at_the_time_limit_and_not_before(timeout: float, stopped: bool) -> None:
+    """Sockets count milliseconds in 32 bits, and do not wait at all for 0 seconds."""
+
+    class Slow:
+        lock = threading.RLock()
+        heard = threading.Event()
+
+        def interrupt(self) -> None:
+            self.heard.set()
+
+    slow: Any = Slow()
+    slow.heard.clear()
+    with watched(slow, timeout):
+        assert slow.heard.wait(5 if stopped else 0.3) == stopped
+
+
 def test_other_signals_still_wake_an_event_loop() -> None:
     """An event loop hears of signals by a file descriptor, which is ours while the database works."""
     database = sharpdnf.connect()

@@ -15,6 +15,8 @@ from sharpdnf.sql.backends import Backend
 
 AGAIN = 0.1
 """Seconds until a statement is interrupted again: the first time may come just before it starts."""
+LEAST, MOST = 1e-3, 86400.0
+"""Seconds that a socket waits at a time: 0 would not wait, and milliseconds beyond 2^31 are cut off."""
 DONE = b"\0"
 """No signal has this number."""
 
@@ -39,15 +41,18 @@ def watched(backend: Backend, timeout: float | None = None) -> Iterator[None]:
 @contextmanager
 def _interrupted(backend: Backend, timeout: float | None, late: SQLTimeout) -> Iterator[None]:
     here, there = socket.socketpair()
+    deadline = None if timeout is None else time.monotonic() + timeout
     seen: list[str] = []
 
     def watch() -> None:
-        wait = None if timeout is None else min(timeout, threading.TIMEOUT_MAX)
         while True:
-            there.settimeout(AGAIN if seen else wait)
+            left = None if deadline is None else deadline - time.monotonic()
+            there.settimeout(AGAIN if seen else None if left is None else min(max(left, LEAST), MOST))
             try:
                 number = there.recv(1)
             except TimeoutError:
+                if left is not None and left > MOST:
+                    continue
                 number = b""
             if number == DONE:
                 return

@@ -41,7 +41,7 @@ class Clauses:
 
     def take(self, wanted: IntArray) -> Clauses:
         """The clauses of these numbers."""
-        widths = np.diff(self.indptr)[wanted]
+        widths = self.indptr[wanted + 1] - self.indptr[wanted]
         indptr = np.concatenate([[0], np.cumsum(widths)]).astype(np.int64)
         entry = np.repeat(self.indptr[wanted] - indptr[:-1], widths) + np.arange(int(indptr[-1]))
         return Clauses(indptr, self.literals[entry])
