@@ -42,7 +42,7 @@ def test_sampled_marginals_are_close() -> None:
 
 
 def test_sampled_influence_is_close(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sharpdnf.analysis._circuit", lambda *_, **__: None)
+    monkeypatch.setattr("sharpdnf.analysis._compile", lambda *_, **__: None)
     dnf = DNF_15.with_prob(np.r_[0.0, 1.0, DNF_15.prob[2:]])
     found = sharpdnf.influence(dnf, epsilon=0.005, delta=1e-6, rng=1)
     assert found == pytest.approx(enumerate_influence(dnf), abs=0.03)
@@ -156,7 +156,7 @@ def test_many_weights_exact_and_sampled(monkeypatch: pytest.MonkeyPatch) -> None
     probs = np.random.default_rng(3).random((7, DNF_15.num_vars))
     truth = [enumerate_prob(DNF_15.with_prob(row)) for row in probs]
     assert np.exp(sharpdnf.count_weights(DNF_15, probs)) == pytest.approx(truth, rel=1e-9)
-    monkeypatch.setattr("sharpdnf.analysis._circuit", lambda *_, **__: None)
+    monkeypatch.setattr("sharpdnf.analysis._compile", lambda *_, **__: None)
     assert np.exp(sharpdnf.count_weights(DNF_15, probs, epsilon=0.01, delta=1e-6)) == pytest.approx(truth, rel=0.011)
     with pytest.raises(InvalidFormula, match="shape"):
         sharpdnf.count_weights(DNF_15, probs[:, 1:])
@@ -211,7 +211,7 @@ def test_marginals_of_few_wide_clauses_are_exact_and_linear() -> None:
 def test_influence_of_an_impossible_formula(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """P = 0 does not mean that no variable matters: it must come back, and come back right."""
     if not compiled:
-        monkeypatch.setattr("sharpdnf.analysis._circuit", lambda *args, **options: None)
+        monkeypatch.setattr("sharpdnf.analysis._compile", lambda *args, **options: None)
     dnf = DNF.from_clauses([[1, 2], [1, 3], [-4, 2]], [0.0, 0.5, 0.5, 1.0])
     assert enumerate_prob(dnf) == 0.0
     assert sharpdnf.influence(dnf, rng=1) == pytest.approx([0.75, 0.0, 0.0, -0.5])

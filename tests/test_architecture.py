@@ -16,7 +16,7 @@ LAYERS = [
     "estimate",
     "_native",
     "dnf",
-    "circuit formats simplify generate learn",
+    "compiled formats simplify generate learn",
     "engines",
     "analysis",
     "sql",

@@ -25,8 +25,8 @@ from oracle import (
 )
 
 from sharpdnf import DNF
-from sharpdnf.circuit import Circuit
-from sharpdnf.engines.dtree import compile as compile_circuit
+from sharpdnf.compiled import Compiled
+from sharpdnf.engines.dtree import compile as compile_dnf
 from sharpdnf.engines.dtree import dtree
 from sharpdnf.estimate import Estimate, Limit
 from sharpdnf.generate import generate
@@ -38,8 +38,8 @@ def run(dnf: DNF, guarantee: str = "exact", epsilon: float = 0.1, seconds: float
     return dtree(dnf, guarantee=guarantee, epsilon=epsilon, delta=0.05, rng=rng, limit=limit, **options)
 
 
-def compiled(dnf: DNF, **options: Any) -> Circuit:
-    circuit = compile_circuit(dnf, **options)
+def compiled(dnf: DNF, **options: Any) -> Compiled:
+    circuit = compile_dnf(dnf, **options)
     assert circuit is not None
     return circuit
 
@@ -249,8 +249,8 @@ def test_stops_early_when_the_bounds_meet_epsilon(epsilon: float) -> None:
 
 
 def test_compile_gives_up_at_its_limit() -> None:
-    assert compile_circuit(hard(), Limit(deadline=time.monotonic() + 0.2)) is None
-    assert compile_circuit(hard(), nodes=10) is None
+    assert compile_dnf(hard(), Limit(deadline=time.monotonic() + 0.2)) is None
+    assert compile_dnf(hard(), nodes=10) is None
 
 
 def test_constant_formulas() -> None:

@@ -13,7 +13,7 @@ import pytest
 from oracle import random_dnf
 
 from sharpdnf import DNF
-from sharpdnf.engines.dtree import compile as compile_circuit
+from sharpdnf.engines.dtree import compile as compile_dnf
 from sharpdnf.engines.dtree import dtree
 from sharpdnf.estimate import Limit
 
@@ -74,7 +74,7 @@ def test_pyganak_agrees() -> None:
     answers = [line.split()[1:] for line in done.stdout.splitlines() if line.startswith("answer ")]
     assert len(answers) == len(batch)
     for dnf, (models, weight) in zip(batch, answers, strict=True):
-        circuit = compile_circuit(dnf)
+        circuit = compile_dnf(dnf)
         assert circuit is not None and circuit.count() == 2**dnf.num_vars - int(models)
         assert exact(dnf) == pytest.approx(1.0 - float(weight), rel=1e-7, abs=1e-12)
         assert math.exp(circuit.evaluate(dnf.prob)[0]) == pytest.approx(exact(dnf), rel=1e-9)

@@ -17,10 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from sharpdnf import _native
-from sharpdnf.circuit import Circuit
+from sharpdnf.compiled import Compiled
 from sharpdnf.dnf import DNF, MAX_VARS, FloatArray
 from sharpdnf.engines.counting import Seed, count, make_limit, make_rng
-from sharpdnf.engines.dtree import compile as compile_circuit
+from sharpdnf.engines.dtree import compile as compile_dnf
 from sharpdnf.engines.registry import require_dnf
 from sharpdnf.engines.sampling import sample_marginals
 from sharpdnf.errors import InvalidFormula, LimitError, NotMetWarning
@@ -73,10 +73,10 @@ def posterior(
     if trivial_log_prob(require_dnf(dnf)) == 0.0:
         return Posterior(dnf.prob.copy(), 0.0, True, 0, np.zeros(dnf.num_vars))
     _require_possible(dnf)
-    circuit = None if exact is False else _circuit(dnf, limit, insist=exact is True)
-    if circuit is not None:
-        log_prob = float(circuit.evaluate(dnf.prob[None, :])[0])
-        return Posterior(circuit.marginals(dnf.prob), log_prob, True, 0, np.zeros(dnf.num_vars))
+    compiled = None if exact is False else _compile(dnf, limit, insist=exact is True)
+    if compiled is not None:
+        log_prob = float(compiled.evaluate(dnf.prob[None, :])[0])
+        return Posterior(compiled.marginals(dnf.prob), log_prob, True, 0, np.zeros(dnf.num_vars))
     found = sample_marginals(dnf, epsilon=epsilon, delta=delta, rng=generator, limit=limit)
     std_error = np.sqrt(found.prob * (1.0 - found.prob) / max(1, found.successes))
     return Posterior(found.prob, found.log_prob, False, found.draws, std_error, found.complete)
@@ -100,9 +100,9 @@ def influence(
     limit = make_limit(timeout, threads)
     if trivial_log_prob(require_dnf(dnf)) is not None:
         return np.zeros(dnf.num_vars)
-    circuit = _circuit(dnf, limit)
-    if circuit is not None:
-        return circuit.gradient(dnf.prob)[1]
+    compiled = _compile(dnf, limit)
+    if compiled is not None:
+        return compiled.gradient(dnf.prob)[1]
     generator, _ = make_rng(rng)
     asked: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "threads": threads}
     out = np.zeros(dnf.num_vars)
@@ -318,9 +318,9 @@ def count_weights(
     if trivial is not None:
         return np.full(len(rows), trivial)
     limit = make_limit(timeout, threads)
-    circuit = _circuit(dnf, limit)
-    if circuit is not None:
-        return circuit.evaluate(rows)
+    compiled = _compile(dnf, limit)
+    if compiled is not None:
+        return compiled.evaluate(rows)
     generator, _ = make_rng(rng)
     asked: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "threads": threads, "rng": generator}
     counted = [count(dnf.with_prob(row), timeout=_left(timeout, limit), **asked) for row in rows]
@@ -329,16 +329,16 @@ def count_weights(
     return np.array([estimate.log_prob for estimate in counted])
 
 
-def _circuit(dnf: DNF, limit: Limit, *, insist: bool = False) -> Circuit | None:
+def _compile(dnf: DNF, limit: Limit, *, insist: bool = False) -> Compiled | None:
     """The compiled formula, or None where that is not cheap; with ``insist``, an error at the limit."""
     if insist:
-        circuit = compile_circuit(dnf, limit)
-        if circuit is None:
+        compiled = compile_dnf(dnf, limit)
+        if compiled is None:
             raise LimitError("the formula could not be compiled within the limit")
-        return circuit
+        return compiled
     half = replace(limit, deadline=min(limit.deadline, time.monotonic() + limit.seconds_left / 2.0))
     work = COMPILE_WORK + COMPILE_WORK_PER_LITERAL * dnf.num_literals
-    return compile_circuit(dnf, half, nodes=COMPILE_NODES, work=work)
+    return compile_dnf(dnf, half, nodes=COMPILE_NODES, work=work)
 
 
 def _left(timeout: float | None, limit: Limit) -> float | None:

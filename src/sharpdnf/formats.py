@@ -1,4 +1,4 @@
-"""Text <-> DNF. The parser is native (native/parse.hpp); this module feeds it, and writes.
+"""Text <-> DNF. The parser is native (native/kernels/parse.hpp); this module feeds it, and writes.
 
 Dialects (DIMACS lines; a clause ends in 0 and may span lines, nothing follows the 0)::
 

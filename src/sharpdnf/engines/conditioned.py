@@ -1,7 +1,7 @@
 """A deterministic linear-time approximation without a guarantee: the baseline every learned model must beat.
 
 Condition on the K most influential variables, a variable's influence being the summed probability of its clauses,
-and treat clauses as independent in each of the 2^K cases (``native/conditioned.hpp``).
+and treat clauses as independent in each of the 2^K cases (``native/kernels/conditioned.hpp``).
 """
 
 from __future__ import annotations

@@ -164,7 +164,7 @@ def _model_count(dnf: DNF, estimate: Estimate, wanted: str, limit: Limit) -> int
 
 
 def _exact_models(dnf: DNF, work: int | None, limit: Limit) -> int | None:
-    from sharpdnf.engines.dtree import compile as compile_circuit
+    from sharpdnf.engines.dtree import compile as compile_dnf
 
-    circuit = compile_circuit(dnf, limit, work=work)
-    return None if circuit is None else circuit.count(limit)
+    compiled = compile_dnf(dnf, limit, work=work)
+    return None if compiled is None else compiled.count(limit)

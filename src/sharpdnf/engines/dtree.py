@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from sharpdnf import _native
-from sharpdnf.circuit import Circuit
+from sharpdnf.compiled import Compiled
 from sharpdnf.dnf import DNF
 from sharpdnf.engines.bounds import log_midpoint
 from sharpdnf.engines.registry import engine
@@ -96,7 +96,7 @@ def compile(
     nodes: int | None = None,
     work: int | None = None,
     tables: bool = True,
-) -> Circuit | None:
+) -> Compiled | None:
     """The d-tree of the formula as a circuit, good for any probabilities; None if a limit is met first.
 
     Only the clauses matter: the probabilities of ``dnf`` are not looked at. ``nodes`` limits the expansions, ``work``
@@ -108,4 +108,4 @@ def compile(
     if arrays is None:
         return None
     kind, a, b, var, literals = arrays
-    return Circuit(kind, a, b, var, literals, dnf.num_vars)
+    return Compiled(kind, a, b, var, literals, dnf.num_vars)

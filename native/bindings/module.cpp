@@ -1,4 +1,4 @@
-// The Python module `sharpdnf._native`: one bind_* function per kernel, each beside its header.
+// The Python module `sharpdnf._native`: one bind_* function for each kernel in native/kernels.
 #include <nanobind/nanobind.h>
 
 namespace nb = nanobind;
@@ -12,7 +12,7 @@ void bind_klm(nb::module_ &);
 void bind_conditioned(nb::module_ &);
 void bind_generate(nb::module_ &);
 void bind_batch(nb::module_ &);
-void bind_network(nb::module_ &);
+void bind_layers(nb::module_ &);
 void bind_lineage(nb::module_ &);
 
 NB_MODULE(_native, m) {
@@ -26,6 +26,6 @@ NB_MODULE(_native, m) {
     bind_conditioned(m);
     bind_generate(m);
     bind_batch(m);
-    bind_network(m);
+    bind_layers(m);
     bind_lineage(m);
 }

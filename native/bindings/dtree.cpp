@@ -5,7 +5,7 @@
 #include <string>
 #include <tuple>
 
-#include "circuit.hpp"
+#include "compiled.hpp"
 #include "dtree.hpp"
 
 static DTreeOptions options_of(const Formula &f, int64_t node_budget, int64_t memory) {
@@ -16,7 +16,7 @@ static DTreeOptions options_of(const Formula &f, int64_t node_budget, int64_t me
     return options;
 }
 
-static CircuitView circuit_view(const In<uint8_t> &kind, const In<int32_t> &a, const In<int32_t> &b,
+static CompiledView compiled_view(const In<uint8_t> &kind, const In<int32_t> &a, const In<int32_t> &b,
                                 const In<int32_t> &var, const In<int32_t> &literals) {
     return {kind.data(), a.data(), b.data(), var.data(), literals.data(), static_cast<int64_t>(kind.shape(0))};
 }
@@ -52,11 +52,11 @@ void bind_dtree(nb::module_ &m) {
             options.compile = true;
             options.work_budget = work_budget;
             options.tables = tables;
-            Circuit out;
+            Compiled out;
             interruptible([&](Poll &poll) {
                 options.poll = &poll;
                 DTree tree(f, options);
-                if (tree.run().exact) out = tree.circuit();
+                if (tree.run().exact) out = tree.compiled();
             }, seconds);
             if (out.kind.empty()) return nb::none();
             return nb::make_tuple(to_numpy(std::move(out.kind)), to_numpy(std::move(out.a)), to_numpy(std::move(out.b)),
@@ -66,17 +66,17 @@ void bind_dtree(nb::module_ &m) {
         nb::arg("memory"), nb::arg("work_budget"), nb::arg("tables"),
         "(kind, a, b, var, literals) of the circuit, or None if a limit was met first");
     m.def(
-        "circuit_log_prob",
+        "compiled_log_prob",
         [](In<uint8_t> kind, In<int32_t> a, In<int32_t> b, In<int32_t> var, In<int32_t> literals, In<double> probs,
            int64_t num_vars) {
-            const CircuitView circuit = circuit_view(kind, a, b, var, literals);
+            const CompiledView compiled = compiled_view(kind, a, b, var, literals);
             const int64_t rows = num_vars == 0 ? 1 : static_cast<int64_t>(probs.shape(0)) / num_vars;
             std::vector<double> out(rows);
             interruptible([&](Poll &poll) {
                 Pace pace(poll);
                 std::vector<Wide> value;
                 for (int64_t r = 0; r < rows; ++r) {
-                    circuit_values(circuit, probs.data() + r * num_vars, value);
+                    compiled_values(compiled, probs.data() + r * num_vars, value);
                     out[r] = std::min(value.back().log(), 0.0);
                     pace.check(static_cast<int64_t>(value.size()));
                 }
@@ -86,20 +86,20 @@ void bind_dtree(nb::module_ &m) {
         nb::arg("kind"), nb::arg("a"), nb::arg("b"), nb::arg("var"), nb::arg("literals"), nb::arg("probs"),
         nb::arg("num_vars"), "float64[k]: log P under each of k rows of probabilities, given flat");
     m.def(
-        "circuit_slopes",
+        "compiled_slopes",
         [](In<uint8_t> kind, In<int32_t> a, In<int32_t> b, In<int32_t> var, In<int32_t> literals, In<double> prob,
            bool of_log) {
-            const CircuitView circuit = circuit_view(kind, a, b, var, literals);
+            const CompiledView compiled = compiled_view(kind, a, b, var, literals);
             std::vector<double> slope(prob.shape(0), 0.0);
             double log_prob = 0.0;
             {
                 nb::gil_scoped_release release;
                 std::vector<Wide> value;
-                circuit_values(circuit, prob.data(), value);
+                compiled_values(compiled, prob.data(), value);
                 const Wide root = value.back();
                 log_prob = std::min(root.log(), 0.0);
                 if (!of_log || !root.zero())
-                    circuit_slopes(circuit, prob.data(), value,
+                    compiled_slopes(compiled, prob.data(), value,
                                    of_log ? Wide::of(1.0) * Wide{1.0 / root.m, -root.e} : Wide::of(1.0),
                                    static_cast<int64_t>(prob.shape(0)), slope.data());
             }

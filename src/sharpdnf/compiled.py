@@ -21,7 +21,7 @@ FALSE, TRUE, TERM, OR, AND, SHANNON = range(6)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Circuit:
+class Compiled:
     """Nodes as arrays. ``a, b`` are children (Shannon: ``a`` if ``var`` is true); a term is ``literals[a:b]``."""
 
     kind: npt.NDArray[np.uint8]
@@ -42,7 +42,7 @@ class Circuit:
             raise ValueError(f"expected rows of {self.num_vars} probabilities, not shape {rows.shape}")
         if self.num_vars == 0:
             return np.full(len(rows), 0.0 if self.kind[-1] == TRUE else -np.inf)
-        out: FloatArray = _native.circuit_log_prob(*self._arrays, rows.ravel(), self.num_vars)
+        out: FloatArray = _native.compiled_log_prob(*self._arrays, rows.ravel(), self.num_vars)
         return out
 
     def log_gradient(self, prob: npt.ArrayLike) -> tuple[float, FloatArray]:
@@ -57,7 +57,7 @@ class Circuit:
         values = np.ascontiguousarray(prob, dtype=np.float64)
         if values.shape != (self.num_vars,):
             raise ValueError(f"expected {self.num_vars} probabilities, not shape {values.shape}")
-        out: tuple[float, FloatArray] = _native.circuit_slopes(*self._arrays, values, of_log)
+        out: tuple[float, FloatArray] = _native.compiled_slopes(*self._arrays, values, of_log)
         return out
 
     def marginals(self, prob: npt.ArrayLike) -> FloatArray:

@@ -5,7 +5,7 @@
 #include "dtree.hpp"
 #include "wide.hpp"
 
-struct CircuitView {
+struct CompiledView {
     const uint8_t *kind;
     const int32_t *a, *b, *var, *literals;
     int64_t num_nodes;
@@ -16,19 +16,19 @@ inline double literal_prob(int32_t lit, const double *prob) {
 }
 
 // P of every node, children before parents.
-inline void circuit_values(const CircuitView &c, const double *prob, std::vector<Wide> &value) {
+inline void compiled_values(const CompiledView &c, const double *prob, std::vector<Wide> &value) {
     value.resize(c.num_nodes);
     for (int64_t i = 0; i < c.num_nodes; ++i) {
         Wide &out = value[i];
         switch (c.kind[i]) {
-        case Circuit::kFalse: out = Wide(); break;
-        case Circuit::kTrue: out = Wide::of(1.0); break;
-        case Circuit::kTerm:
+        case Compiled::kFalse: out = Wide(); break;
+        case Compiled::kTrue: out = Wide::of(1.0); break;
+        case Compiled::kTerm:
             out = Wide::of(1.0);
             for (int32_t j = c.a[i]; j < c.b[i]; ++j) out = out * literal_prob(c.literals[j], prob);
             break;
-        case Circuit::kOr: out = either(value[c.a[i]], value[c.b[i]]); break;
-        case Circuit::kAnd: out = value[c.a[i]] * value[c.b[i]]; break;
+        case Compiled::kOr: out = either(value[c.a[i]], value[c.b[i]]); break;
+        case Compiled::kAnd: out = value[c.a[i]] * value[c.b[i]]; break;
         default: {
             const double p = prob[c.var[i]];
             out = value[c.a[i]] * p + value[c.b[i]] * (1.0 - p);
@@ -38,7 +38,7 @@ inline void circuit_values(const CircuitView &c, const double *prob, std::vector
 }
 
 // slope[v] = scale * d P(root) / d prob[v]: with scale 1 / P(root) that is d log P(root) / d prob[v].
-inline void circuit_slopes(const CircuitView &c, const double *prob, const std::vector<Wide> &value, const Wide &scale,
+inline void compiled_slopes(const CompiledView &c, const double *prob, const std::vector<Wide> &value, const Wide &scale,
                            int64_t num_vars, double *slope) {
     std::fill(slope, slope + num_vars, 0.0);
     std::vector<Wide> flow(c.num_nodes);  // scale * d P(root) / d P(node)
@@ -46,9 +46,9 @@ inline void circuit_slopes(const CircuitView &c, const double *prob, const std::
     flow[c.num_nodes - 1] = scale;
     for (int64_t i = c.num_nodes - 1; i >= 0; --i) {
         const Wide &here = flow[i];
-        if (here.zero() || c.kind[i] < Circuit::kTerm) continue;
+        if (here.zero() || c.kind[i] < Compiled::kTerm) continue;
         const int32_t a = c.a[i], b = c.b[i];
-        if (c.kind[i] == Circuit::kTerm) {
+        if (c.kind[i] == Compiled::kTerm) {
             behind.assign(1, here);  // here times the literals before j
             for (int32_t j = a; j < b; ++j) behind.push_back(behind.back() * literal_prob(c.literals[j], prob));
             Wide ahead = Wide::of(1.0);
@@ -57,10 +57,10 @@ inline void circuit_slopes(const CircuitView &c, const double *prob, const std::
                 slope[c.literals[j] >> 1] += (c.literals[j] & 1) ? -rest : rest;
                 ahead = ahead * literal_prob(c.literals[j], prob);
             }
-        } else if (c.kind[i] == Circuit::kOr) {
+        } else if (c.kind[i] == Compiled::kOr) {
             flow[a] = flow[a] + here * value[b].complement();
             flow[b] = flow[b] + here * value[a].complement();
-        } else if (c.kind[i] == Circuit::kAnd) {
+        } else if (c.kind[i] == Compiled::kAnd) {
             flow[a] = flow[a] + here * value[b];
             flow[b] = flow[b] + here * value[a];
         } else {

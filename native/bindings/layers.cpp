@@ -1,5 +1,5 @@
 #include "arrays.hpp"
-#include "network.hpp"
+#include "layers.hpp"
 
 #include <nanobind/stl/pair.h>
 
@@ -67,7 +67,7 @@ void lstm_backward(Rows gates, Rows cell, Row gain, Row shift, Rows dstate, Rows
 
 }  // namespace
 
-void bind_network(nb::module_ &m) {
+void bind_layers(nb::module_ &m) {
     m.def("aggregate", &aggregate, nb::arg("indptr"), nb::arg("indices"), nb::arg("x"), nb::arg("out"));
     m.def("transpose", &transpose, nb::arg("indptr"), nb::arg("indices"), nb::arg("num_columns"));
     m.def("lstm_forward", &lstm_forward, nb::arg("gates"), nb::arg("cell"), nb::arg("gain"), nb::arg("shift"),

@@ -38,7 +38,7 @@ struct DTreeResult {
 };
 
 // The finished d-tree as an arithmetic circuit, children before parents; the last node is the root.
-struct Circuit {
+struct Compiled {
     enum Kind : uint8_t { kFalse, kTrue, kTerm, kOr, kAnd, kShannon };
     std::vector<uint8_t> kind;
     std::vector<int32_t> a, b;  // children (Shannon: a if var is true, else b); a term is literals[a .. b)
@@ -58,8 +58,8 @@ class DTree {
             literal_prob_[2 * v] = f.prob[v];
             literal_prob_[2 * v + 1] = 1.0 - f.prob[v];
         }
-        nodes_.push_back({Circuit::kFalse, true});
-        nodes_.push_back({Circuit::kTrue, true});
+        nodes_.push_back({Compiled::kFalse, true});
+        nodes_.push_back({Compiled::kTrue, true});
         nodes_[0].upper = Wide();
         nodes_[1].lower = Wide::of(1.0);
         Clauses whole;
@@ -91,13 +91,13 @@ class DTree {
     Wide lower() const { return at_most_one(nodes_[root_].lower); }
 
     // Children before parents; only what the root needs. Requires a closed root and options.compile.
-    Circuit circuit() const {
-        Circuit out;
+    Compiled compiled() const {
+        Compiled out;
         std::vector<int32_t> place(nodes_.size(), -1), stack{root_};
         while (!stack.empty()) {
             const int32_t id = stack.back();
             const Node &node = nodes_[id];
-            const bool inner = node.kind >= Circuit::kOr;
+            const bool inner = node.kind >= Compiled::kOr;
             if (place[id] >= 0) {
                 stack.pop_back();
             } else if (inner && (place[node.a] < 0 || place[node.b] < 0)) {
@@ -107,7 +107,7 @@ class DTree {
                 place[id] = static_cast<int32_t>(out.kind.size());
                 out.kind.push_back(node.kind);
                 out.var.push_back(node.var);
-                if (node.kind == Circuit::kTerm) {
+                if (node.kind == Compiled::kTerm) {
                     out.a.push_back(static_cast<int32_t>(out.literals.size()));
                     out.literals.insert(out.literals.end(), terms_.begin() + node.a, terms_.begin() + node.b);
                     out.b.push_back(static_cast<int32_t>(out.literals.size()));
@@ -166,10 +166,10 @@ class DTree {
         const Node &a = nodes_[node.a], &b = nodes_[node.b];
         if (a.closed || b.closed) return a.closed ? node.b : node.a;
         Wide gap_a = minus(a.upper, a.lower), gap_b = minus(b.upper, b.lower);
-        if (node.kind == Circuit::kShannon) {
+        if (node.kind == Compiled::kShannon) {
             gap_a = gap_a * literal_prob_[2 * node.var];
             gap_b = gap_b * literal_prob_[2 * node.var + 1];
-        } else if (node.kind == Circuit::kOr) {
+        } else if (node.kind == Compiled::kOr) {
             gap_a = gap_a * b.lower.complement();
             gap_b = gap_b * a.lower.complement();
         } else {
@@ -180,14 +180,14 @@ class DTree {
     }
 
     void refresh(Node &node) {
-        if (node.closed || node.kind < Circuit::kOr) return;
+        if (node.closed || node.kind < Compiled::kOr) return;
         const Node &a = nodes_[node.a], &b = nodes_[node.b];
         Wide lower, upper;
-        if (node.kind == Circuit::kShannon) {
+        if (node.kind == Compiled::kShannon) {
             const double high = literal_prob_[2 * node.var], low = literal_prob_[2 * node.var + 1];
             lower = a.lower * high + b.lower * low;
             upper = a.upper * high + b.upper * low;
-        } else if (node.kind == Circuit::kOr) {
+        } else if (node.kind == Compiled::kOr) {
             lower = either(a.lower, b.lower);
             upper = either(a.upper, b.upper);
         } else {
@@ -237,17 +237,17 @@ class DTree {
         bench_.survey(g);
         if (bench_.factor(g, common_, scratch_)) {
             const int32_t term = add_term(common_.data(), common_.data() + common_.size());
-            return become(id, Circuit::kAnd, -1, term, open(scratch_));
+            return become(id, Compiled::kAnd, -1, term, open(scratch_));
         }
-        if (bench_.components(g, parts_)) return join(id, Circuit::kOr);
+        if (bench_.components(g, parts_)) return join(id, Compiled::kOr);
         bench_.index(g);
-        if (bench_.product(g, parts_)) return join(id, Circuit::kAnd);
+        if (bench_.product(g, parts_)) return join(id, Compiled::kAnd);
         const int32_t v = bench_.branching_variable();
         Clauses low;
         bench_.cofactor(g, 2 * v, scratch_);
         bench_.cofactor(g, 2 * v + 1, low);
         const int32_t a = open(scratch_);
-        become(id, Circuit::kShannon, v, a, open(low));
+        become(id, Compiled::kShannon, v, a, open(low));
     }
 
     // A balanced binary tree over the parts, so that one part's change is felt in logarithmic time.
@@ -288,7 +288,7 @@ class DTree {
         for (const int32_t *lit = first; lit != last; ++lit) p = p * literal_prob_[*lit];
         const auto start = static_cast<int32_t>(terms_.size());
         if (options_.compile) terms_.insert(terms_.end(), first, last);
-        return add(Circuit::kTerm, true, start, static_cast<int32_t>(terms_.size()), p, p);
+        return add(Compiled::kTerm, true, start, static_cast<int32_t>(terms_.size()), p, p);
     }
 
     // The node of a subformula: a constant, a term, a solved table, one met before, or a new open leaf.
@@ -356,7 +356,7 @@ class DTree {
             solved = add_diagram(k);
         } else {
             const Wide p = Wide::of(table_.prob(prob));
-            solved = add(Circuit::kTerm, true, 0, 0, p, p);
+            solved = add(Compiled::kTerm, true, 0, 0, p, p);
         }
         return true;
     }
@@ -378,7 +378,7 @@ class DTree {
                 if (fresh) {
                     nodes_.push_back({kOpen, false});
                     found->second = static_cast<int32_t>(nodes_.size()) - 1;
-                    become(found->second, Circuit::kShannon, order_[j], high, low);
+                    become(found->second, Compiled::kShannon, order_[j], high, low);
                 }
                 cells[i] = found->second;
             }
