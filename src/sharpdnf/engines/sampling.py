@@ -1,8 +1,8 @@
 """Grouped coverage sampling with an exact stopping rule: relative (epsilon, delta) in milliseconds.
 
-The 0/1 estimator and its groups are described in ``native/kernels/sample.hpp``; P(success) = P(formula) / S'. The stopping
-rule is GBAS (Huber, arXiv 1309.5413): draw until k successes, add an Exp(1) per draw to R, return (k - 1)/R. The
-relative error of that number has a law that does not depend on the success probability: R * P(success) ~ Gamma(k).
+The 0/1 estimator and its groups are described in ``native/kernels/sample.hpp``; P(success) = P(formula) / S'. The
+stopping rule is GBAS (Huber, arXiv 1309.5413): draw until k successes, add an Exp(1) per draw to R, return (k - 1)/R.
+The relative error of that number has a law that does not depend on the success probability: R * P(success) ~ Gamma(k).
 The sum of N exponentials is one Gamma(N) draw, so R costs nothing.
 """
 
@@ -27,8 +27,8 @@ UNLIMITED = 2**62
 def successes_needed(epsilon: float, delta: float) -> int:
     """The least k with P(|(k-1)/R - p| > epsilon p) <= delta, by the exact gamma tail: 385 at (0.1, 0.05).
 
-    From a million successes on the tail is bounded from above (``native/kernels/gbas.hpp`` proves how), which may ask for one
-    success more than the least.
+    From a million successes on the tail is bounded from above (``native/kernels/gbas.hpp`` proves how), which may
+    ask for one success more than the least.
     """
     check_tolerance(epsilon, delta)
     k: int = _native.gbas_successes(epsilon, delta)
