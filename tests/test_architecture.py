@@ -13,6 +13,7 @@ PACKAGE = Path(sharpdnf.__file__).parent
 # A module may import those of its own layer and of the layers before it.
 LAYERS = [
     "errors streams",
+    "files",
     "estimate",
     "_native",
     "dnf",
