@@ -42,11 +42,11 @@ def make_folder(directory: Path) -> None:
 
 
 @contextlib.contextmanager
-def sole_writer(directory: Path, work: str) -> Iterator[None]:
+def sole_writer(directory: Path) -> Iterator[None]:
     """Within this block no other process that asks the same may write into ``directory``.
 
     The system itself forgets the lock when its process ends, however it ends, so a killed process blocks nobody. What
-    such a process left half written is removed. ``work`` says in the error what the other process does.
+    such a process left half written is removed.
     """
     import fcntl  # not on every system: only who writes into a shared folder needs it
 
@@ -57,7 +57,7 @@ def sole_writer(directory: Path, work: str) -> Iterator[None]:
             lock.seek(0)
             owner = lock.read(20).strip()
             raise SharpDNFError(
-                f"another process{f' ({owner})' if owner.isdigit() else ''} is {work} in {directory}: "
+                f"another process{f' ({owner})' if owner.isdigit() else ''} is writing in {directory}: "
                 "wait for it or use another directory"
             ) from None
         lock.truncate(0)

@@ -189,6 +189,8 @@ def uniform(spec: UniformSpec, rng: np.random.Generator) -> DNF:
 
 def hub(spec: HubSpec, rng: np.random.Generator) -> DNF:
     """A formula that few variables nearly decide; the other variables of a clause are drawn uniformly."""
+    if not isinstance(spec.width, int) or not isinstance(spec.max_hubs, int):
+        raise InvalidFormula(f"width and max_hubs of a formula with hubs must be integers, not as in {spec}")
     widths = _draw_widths(spec, rng)
     n, m, most = spec.num_vars, spec.num_clauses, min(spec.max_hubs, spec.width - 1)
     if most < 1 or not 0.0 < spec.least_share <= 1.0 or n - most < spec.width:

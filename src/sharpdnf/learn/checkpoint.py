@@ -174,7 +174,7 @@ def _load_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tens
         raise CheckpointError(f"{source}: the optimizer's {name} {problem}")
     for index, moments in state.items():
         if len(moments) < len(MOMENTS):
-            raise CheckpointError(f"{source}: the optimizer has only {', '.join(moments)} of parameter {index}")
+            raise CheckpointError(f"{source}: the optimizer has only {', '.join(sorted(moments))} of parameter {index}")
     optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
 
 

@@ -111,7 +111,7 @@ def build(
     shards = plan(config)
     _arrow()
     make_folder(directory)
-    with sole_writer(directory, "building a dataset"):
+    with sole_writer(directory):
         _claim(config, directory)
         total = sum(len(s.indices) for s in shards)
         missing = [s for s in shards if _verified(config, directory, s) is None]

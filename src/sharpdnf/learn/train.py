@@ -339,7 +339,7 @@ def train(
     except OSError as error:
         raise SharpDNFError(f"{directory} cannot be made: {error.strerror}") from None
     rank, world = _process_group(config.run.device)
-    with sole_writer(directory, "training") if rank == 0 else contextlib.nullcontext():  # the first one writes
+    with sole_writer(directory) if rank == 0 else contextlib.nullcontext():  # the first one writes
         trainer = Trainer(config, directory, label, show, rank, world)
         try:
             network = trainer.run()
