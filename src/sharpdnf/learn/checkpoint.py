@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import save
 from torch import Tensor, nn
 
 from sharpdnf.errors import CheckpointError
@@ -62,8 +63,6 @@ def save_checkpoint(
     average: nn.Module | None = None,
 ) -> None:
     """Writes the tensors, then the JSON that makes them count, then forgets the checkpoint before."""
-    from safetensors.torch import save
-
     tensors = {f"module.{name}": t for name, t in module.state_dict().items()}
     if average is not None:
         tensors |= {f"average.{name}": t for name, t in average.state_dict().items()}

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import torch
+from safetensors.torch import save
 
 from sharpdnf.dnf import DNF, FloatArray
 from sharpdnf.errors import CheckpointError
@@ -60,8 +61,6 @@ class NeuralCounter:
         return hashlib.sha256(self._saved()).hexdigest()
 
     def _saved(self) -> bytes:
-        from safetensors.torch import save
-
         data: bytes = save({name: t.detach().cpu().contiguous() for name, t in self.network.state_dict().items()})
         return data
 

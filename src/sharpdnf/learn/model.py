@@ -15,6 +15,8 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from safetensors import SafetensorError
+from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from sharpdnf.dnf import DNF
@@ -142,8 +144,6 @@ def predict_batch(network: Network, formulas: Sequence[DNF]) -> tuple[Tensor, Te
 
 def save_network(network: Network, directory: Path, extra: dict[str, Any] | None = None) -> None:
     """Writes config.json and model.safetensors; ``extra`` is put beside the network's own configuration."""
-    from safetensors.torch import save
-
     make_folder(directory)
     tensors = {name: t.detach().cpu().contiguous() for name, t in network.state_dict().items()}
     table = {"network": asdict(network.config), **(extra or {})}
@@ -175,9 +175,6 @@ def read_tensors(file: Path) -> dict[str, Tensor]:
 
 def parse_tensors(data: bytes, file: Path) -> dict[str, Tensor]:
     """The tensors in the bytes of a safetensors file, or a CheckpointError that names ``file``."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load
-
     try:
         tensors: dict[str, Tensor] = load(data)
     except (SafetensorError, ValueError, KeyError) as error:
