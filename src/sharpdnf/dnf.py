@@ -240,20 +240,20 @@ def plain_array(name: str, values: npt.ArrayLike, dtype: type[np.generic]) -> np
     elif array.dtype.kind not in "biufO":
         raise InvalidFormula(f"{name} must hold numbers, not {array.dtype}")
     try:
-        return np.ascontiguousarray(array, dtype=dtype)
+        return np.asarray(array, dtype=dtype, order="C")
     except (TypeError, ValueError):
         raise InvalidFormula(f"{name} must hold numbers, not {array.dtype}") from None
 
 
 def own(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """A copy that is read-only for good: its memory is a bytes object, which nobody can make writeable.
+    """A copy of a one-dimensional array, read-only for good: its memory is a bytes object, which nobody can change.
 
     That a caller's array is read-only says nothing: it may be a view of memory that changes, or be unlocked later, and
     the kernels read literals without asking. An array that is a bytes object's already is taken as it is.
     """
     if isinstance(array.base, bytes):
         return array
-    return np.frombuffer(array.tobytes(), dtype=array.dtype).reshape(array.shape)
+    return np.frombuffer(array.tobytes(), dtype=array.dtype)
 
 
 def _freeze(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

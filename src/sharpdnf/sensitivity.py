@@ -30,8 +30,8 @@ from sharpdnf.estimate import Limit, check_tolerance
 from sharpdnf.simplify import trivial_log_prob
 
 COMPILE_WORK, COMPILE_WORK_LARGE, LARGE = 1_000_000_000, 20_000_000, 1000
-"""Literals that a compile may look at where no timeout says less: about ten seconds, and about one for a formula of more
-than ``LARGE`` variables, which seldom compiles."""
+"""Literals that a compile may look at where no timeout says less: about ten seconds, and about one for a formula of
+more than ``LARGE`` variables, which seldom compiles."""
 SAMPLE_WORK = 2_000_000_000
 """Operations on 512 worlds after which sampling gives up its promise: about ten seconds."""
 FIRST_BLOCKS = 16
@@ -86,7 +86,7 @@ class Influence(np.lib.mixins.NDArrayOperatorsMixin):
         return iter(self.values.tolist())
 
     def tolist(self) -> list[float]:
-        return self.values.tolist()
+        return [float(value) for value in self.values]
 
     def ranking(self) -> list[Place]:
         """All variables by falling size of their influence, each with the places that its interval allows.
@@ -327,12 +327,12 @@ def _binomial_bounds(hits: IntArray, draws: int, delta: float) -> tuple[FloatArr
             ones = np.where(share > 0.0, share * np.log(share / p), 0.0)
             return ones + np.where(share < 1.0, (1.0 - share) * np.log((1.0 - share) / (1.0 - p)), 0.0)
 
-    ends = []
-    for outer in (np.zeros(len(share)), np.ones(len(share))):
-        inner = share.copy()
+    def boundary(outer: FloatArray) -> FloatArray:
+        inner = share
         for _ in range(60):
             middle = (inner + outer) / 2.0
             inside = divergence(middle) <= room
             inner, outer = np.where(inside, middle, inner), np.where(inside, outer, middle)
-        ends.append(outer)
-    return ends[0], ends[1]
+        return outer
+
+    return boundary(np.zeros(len(share))), boundary(np.ones(len(share)))

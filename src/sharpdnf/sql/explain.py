@@ -118,8 +118,11 @@ def _sampled(
             dnf, variable = _as_variable(clauses, known, row)
             parts.append((influence(dnf, timeout=max(0.0, until - time.monotonic()) / left, **asked), variable))
             left -= 1
-    columns = [np.array([getattr(f, name)[v] for f, v in parts]) for name in ("values", "stderr", "lower", "upper")]
-    found = Influence(*columns, False, sum({id(f): f.samples for f, _ in parts}.values()), all(f.met for f, _ in parts))
+    values, stderr, lower, upper = (
+        np.array([getattr(some, name)[v] for some, v in parts]) for name in ("values", "stderr", "lower", "upper")
+    )
+    samples = sum({id(some): some.samples for some, _ in parts}.values())
+    found = Influence(values, stderr, lower, upper, False, samples, met=all(some.met for some, _ in parts))
     if not found.met:
         width = float(np.max(found.upper - found.lower, initial=0.0))
         message = f"there was no time for more draws: influences are known to intervals of up to {width:.2g} only"
