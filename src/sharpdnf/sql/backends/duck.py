@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -18,7 +20,7 @@ from sharpdnf.errors import SQLError
 from sharpdnf.sql.allowed import refuse
 from sharpdnf.sql.backends import LineageRows, Shape, file_key, grouped, lock_of, lower, numbering, sorted_lineage
 from sharpdnf.sql.backends.duck_functions import FunctionList
-from sharpdnf.sql.catalog import Functions, Relation, quoted
+from sharpdnf.sql.catalog import Functions, Relation, column, quoted
 from sharpdnf.sql.tables import parse_view
 
 if TYPE_CHECKING:
@@ -40,6 +42,8 @@ SORTABLE = frozenset(
     ]
 )
 """Types whose values are whole numbers to Arrow too, equal exactly if DuckDB finds them equal: no NaN, no collation."""
+HASHED = SORTABLE | frozenset(["VARCHAR", "BLOB", "HUGEINT", "UBIGINT", "UHUGEINT", "UUID", "DECIMAL", "ENUM"])
+"""Types whose different values differ for hash(); 30 days and a month are equal, and so are hashes of lists of them."""
 NOT_IN_ARROW = re.compile(r"\bUHUGEINT\b|\bBIT\b|\bTIME WITH TIME ZONE\b")
 """Types without an Arrow type: the largest numbers become -1, bits lose their order, times their zone."""
 BATCH = 10_000_000
@@ -233,7 +237,56 @@ class DuckDB:
             raise ValueError(f"register takes a data frame or a file, not {type(frame).__name__}") from None
 
     def version(self) -> object:
-        return 0
+        return None
+
+    def contents(self, item: exp.Expression, columns: Sequence[tuple[str, str]], prob: str) -> object:
+        parts = []
+        for name, kind in columns:
+            value, plain = column(name).sql("duckdb"), kind.split("(")[0]
+            parts.append(value)
+            if plain in ("FLOAT", "DOUBLE") and name != prob:  # 0.0 and -0.0 have one hash
+                parts.append(f"{OWN}signbit({value})")
+            elif plain not in HASHED:
+                parts.append(f"CAST({value} AS VARCHAR)")
+        p = column(prob).sql("duckdb")
+        row = f"{OWN}hash({OWN}hash({', '.join(parts)}))"  # twice: the first only xors the last column
+        return self.rows(
+            f"SELECT {OWN}count(*), {OWN}sum({row}) FROM {item.sql('duckdb')} WHERE {p} <> 0 OR {p} IS NULL"
+        )
+
+    def present(self, paths: Sequence[tuple[str, ...]]) -> list[str | None]:
+        listed = self._list(frozenset(lower(path[-1]) for path in paths)) if paths else {}
+        found = [listed[lower(path[-1])].get((lower(path[0]), lower(path[1]))) for path in paths]
+        return [None if row is None else "view" if row[3] else "table" for row in found]
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """A transaction, unless one is open: only then two statements have the same number.
+
+        An error aborts a transaction of DuckDB, even one while a name is looked up.
+        """
+        number = f"SELECT {OWN}txid_current()"
+        if self.rows(number) == self.rows(number):
+            yield
+            return
+        self.execute("BEGIN TRANSACTION")
+        try:
+            yield
+            self.execute("COMMIT")
+        except BaseException:
+            self._roll_back()
+            raise
+
+    def _roll_back(self) -> None:
+        """An interrupt may still hit the first attempt."""
+        for _ in range(3):
+            try:
+                self.connection.execute("ROLLBACK")
+                return
+            except duckdb.TransactionException:  # there is none any more
+                return
+            except duckdb.Error:
+                continue
 
     def interrupt(self) -> None:
         self.connection.interrupt()
