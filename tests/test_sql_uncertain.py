@@ -170,20 +170,14 @@ def test_views_over_changing_tables(case: Case) -> None:
     assert case.found(query) == [(1, 20, 0.5), (2, 10, 0.25)]
 
 
-def test_frames_and_files_that_change(tmp_path: Path) -> None:
-    pd = pytest.importorskip("pandas")
-    frame = pd.DataFrame({"a": [1, 2], "p": [0.5, 0.25]})
+def test_files_that_change(tmp_path: Path) -> None:
     file = tmp_path / "t.csv"
     file.write_text("a,p\n1,0.5\n2,0.25\n")
     db = sharpdnf.connect()
-    db.register("f", frame, prob="p")
-    db.register("g", str(file), prob="p")
-    for name in "fg":
-        assert db.sql(f"SELECT a FROM {name} ORDER BY a").prob.tolist() == [0.5, 0.25]
-    frame.loc[0, "a"] = 7
+    db.register("f", str(file), prob="p")
+    assert db.sql("SELECT a FROM f ORDER BY a").prob.tolist() == [0.5, 0.25]
     file.write_text("a,p\n7,0.5\n2,0.25\n")
-    for name in "fg":
-        assert db.sql(f"SELECT a FROM {name} ORDER BY a").prob.tolist() == [0.25, 0.5]
+    assert db.sql("SELECT a FROM f ORDER BY a").prob.tolist() == [0.25, 0.5]
 
 
 def test_duckdb_values_that_are_equal_and_differ() -> None:
@@ -191,10 +185,14 @@ def test_duckdb_values_that_are_equal_and_differ() -> None:
     database.run("CREATE TABLE e AS SELECT INTERVAL 1 MONTH AS i, 0.0::DOUBLE AS z, [INTERVAL 1 MONTH] AS n, 0.5 AS p")
     db = sharpdnf.connect(database.connection)
     db.uncertain("e", prob="p")
-    for change, column in (("i = INTERVAL 30 DAY", "i"), ("z = -0.0", "z"), ("n = [INTERVAL 30 DAY]", "n")):
+    changes = {"i": "INTERVAL 30 DAY AS i", "z": "'-0.0'::DOUBLE AS z", "n": "[INTERVAL 30 DAY] AS n"}
+    for column, change in changes.items():
         query = f"SELECT CAST({column} AS VARCHAR) AS c FROM e"
         before = db.sql(query).arrow()["c"].to_pylist()
-        database.run(f"UPDATE e SET {change}")
+        database.run(f"CREATE TEMP TABLE copy AS SELECT * REPLACE ({change}) FROM e")
+        database.run("DELETE FROM e")  # an update leaves the value that is equal
+        database.run("INSERT INTO e FROM copy")
+        database.run("DROP TABLE copy")
         assert db.sql(query).arrow()["c"].to_pylist() == [database.ask(query)[0][0]] != before
 
 
@@ -289,7 +287,7 @@ def test_a_failed_declaration_leaves_nothing(case: Case) -> None:
     for inside in (False, True):
         if inside:
             case.run("BEGIN")
-        with pytest.raises(UncertainTableError, match="add up to 1.25"):
+        with pytest.raises(UncertainTableError, match=r"add up to 1\.25"):
             case.db.uncertain("bad", prob="p", block="k")
         assert case.database.ask(lists[case.database.kind]) == before
     case.run("ROLLBACK")

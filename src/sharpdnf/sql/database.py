@@ -265,7 +265,7 @@ class ProbDB:
         """Reads the uncertain tables again, also one that has become a view. Queries notice changed rows themselves."""
         with watched(self.backend):
             self._check_open()
-            check_present(self.backend, list(self._declared.values()), same_kind=False)
+            check_present(self.backend, list(self._declared.values()), planned=False)
             before, self._declared = self._declared, {}
             try:
                 for old in before.values():
@@ -308,7 +308,7 @@ class ProbDB:
     def _brought_up_to_date(self, plan: Plan) -> Plan | None:
         """The plan over the rows as they are now; None if it must be made anew, as a table has other columns."""
         tables = list(self._declared.items())
-        present = check_present(self.backend, [d for _, d in tables])
+        present = check_present(self.backend, [d for _, d in tables], planned=True)
         copies = set(COPY.findall(plan.sql))
         sql = plan.sql
         for (key, old), there in zip(tables, present, strict=True):

@@ -157,17 +157,17 @@ def current(backend: Backend, relation: Relation) -> Relation | None:
     return backend.resolve(parts, None)
 
 
-def check_present(backend: Backend, declared: Sequence[Declared], *, same_kind: bool = True) -> list[bool]:
+def check_present(backend: Backend, declared: Sequence[Declared], *, planned: bool) -> list[bool]:
     """Whether the numbered rows of each table are there (a rollback takes them along).
 
-    A declared table that is gone or became something else is an error, for whatever query: under its new name its rows
-    would count as certain.
+    A declared table that is gone or, for the query that was just planned, became something else is an error, whatever
+    that query reads: under a new name its rows would count as certain.
     """
     here = len(declared)
     copies = [copy_path(backend, d.copy) for d in declared]
-    found = backend.present([*(d.uncertain.relation.path for d in declared), *copies])
+    found = backend.present([*(d.uncertain.relation.path for d in declared), *copies], fresh=not planned)
     for d, kind in zip(declared, found[:here], strict=True):
-        if kind is None or (same_kind and kind != d.kind):
+        if kind is None or (planned and kind != d.kind):
             raise SQLError(
                 f"the uncertain table {d.name!r} {'is gone' if kind is None else 'has become something else'}: declare "
                 f"the rows under their name of now with uncertain(), and forget({d.name!r}) if it is not to come back"

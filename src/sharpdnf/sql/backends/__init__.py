@@ -125,8 +125,11 @@ class Backend(Catalog, Protocol):
         Two bags with the same hash are the same but for a chance of 2^-64.
         """
 
-    def present(self, paths: Sequence[tuple[str, ...]]) -> list[str | None]:
-        """What there is under each full name now, such as "table" or "view"; None: nothing."""
+    def present(self, paths: Sequence[tuple[str, ...]], *, fresh: bool = True) -> list[str | None]:
+        """What there is under each full name now, such as "table" or "view"; None: nothing.
+
+        If it need not be fresh, what was looked up for the query planned last may be used again.
+        """
 
     def snapshot(self) -> AbstractContextManager[None]:
         """All statements inside see the data of one moment; in a transaction of the caller's, those of that."""

@@ -63,6 +63,10 @@ class DuckDB:
         self._functions = FunctionList(connection)
         self._listed: dict[str, Listed] = {}
         self._path: list[tuple[str, str]] = []
+        self._watched: frozenset[str] = frozenset()
+        """Names that ``present`` was asked for last: they are listed along with those of the next query."""
+        self._last: dict[str, Listed] = {}
+        """What was listed for the last query."""
 
     def fold(self, identifier: exp.Identifier) -> str:
         return lower(str(identifier.this))
@@ -119,7 +123,11 @@ class DuckDB:
         return frozenset()
 
     def prepare(self, names: frozenset[str]) -> None:
-        self._listed, self._path = (self._list(names), self._search_path()) if names else ({}, [])
+        if not names:
+            self._listed, self._path = {}, []
+            return
+        self._listed = self._last = self._list(names | self._watched)  # listing takes a millisecond, however many
+        self._path = self._search_path()
 
     def _list(self, names: frozenset[str]) -> dict[str, Listed]:
         """Name -> (catalog, schema) -> (catalog, schema, table, whether it is a view, file); the keys are folded."""
@@ -254,8 +262,10 @@ class DuckDB:
             f"SELECT {OWN}count(*), {OWN}sum({row}) FROM {item.sql('duckdb')} WHERE {p} <> 0 OR {p} IS NULL"
         )
 
-    def present(self, paths: Sequence[tuple[str, ...]]) -> list[str | None]:
-        listed = self._list(frozenset(lower(path[-1]) for path in paths)) if paths else {}
+    def present(self, paths: Sequence[tuple[str, ...]], *, fresh: bool = True) -> list[str | None]:
+        names = frozenset(lower(path[-1]) for path in paths)
+        listed = self._list(names) if names and (fresh or not names <= self._last.keys()) else self._last
+        self._watched = names if not fresh else self._watched
         found = [listed[lower(path[-1])].get((lower(path[0]), lower(path[1]))) for path in paths]
         return [None if row is None else "view" if row[3] else "table" for row in found]
 

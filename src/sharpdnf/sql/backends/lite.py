@@ -218,7 +218,7 @@ class SQLite:
     def contents(self, item: exp.Expression, columns: Sequence[tuple[str, str]], prob: str) -> object:
         raise AssertionError("the version tells")
 
-    def present(self, paths: Sequence[tuple[str, ...]]) -> list[str | None]:
+    def present(self, paths: Sequence[tuple[str, ...]], *, fresh: bool = True) -> list[str | None]:
         kinds: dict[tuple[str, str], str] = {}
         schemas = {schema for schema, _ in self._databases()}
         for schema in {path[0] for path in paths} & schemas:

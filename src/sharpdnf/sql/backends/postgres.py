@@ -208,7 +208,7 @@ class PostgreSQL:
             "NULL"
         )
 
-    def present(self, paths: Sequence[tuple[str, ...]]) -> list[str | None]:
+    def present(self, paths: Sequence[tuple[str, ...]], *, fresh: bool = True) -> list[str | None]:
         names = [".".join(quoted(part).sql("postgres") for part in path) for path in paths]
         texts = ", ".join(f"({i}, {exp.Literal.string(name).sql('postgres')})" for i, name in enumerate(names))
         if not names:
