@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 import sqlglot
@@ -44,20 +44,57 @@ from sharpdnf.sql.uncertain import (
     layout,
 )
 
+if TYPE_CHECKING:
+    from sharpdnf.sql.sandbox import Limits, Sandbox
+
 ATTEMPTS = 5
 """How often a query is planned anew because a table got other columns meanwhile."""
 SPARE = 1_000_000
 """Numbers that readings may waste, beside as many as there are rows: each takes a new range."""
 
 
-def connect(source: Any = None) -> ProbDB:
+@overload
+def connect(source: Any = None, *, sandbox: Literal[False] = False) -> ProbDB: ...
+
+
+@overload
+def connect(source: Any = None, *, sandbox: Literal[True] | Limits) -> Sandbox: ...
+
+
+def connect(source: Any = None, *, sandbox: bool | Limits = False) -> ProbDB | Sandbox:
     """Opens a database for probabilistic SQL.
 
     ``source`` is a DuckDB or SQLite file (opened read-only), a Parquet, CSV or JSON file (a table named after it), a
     PostgreSQL address (``postgresql://...``), a duckdb, sqlite3 or psycopg connection, or None for an empty DuckDB
     that data frames are registered with. Only temporary tables are ever created. Close it, or use ``with``.
+
+    ``sandbox``, for SQL text that comes from someone else, runs every query in a process of its own, without access to
+    files and under ``Limits`` of time and memory (``sandbox.py``); it takes DuckDB and data files, or None.
     """
+    if sandbox is not False:
+        return _sandbox(source, None if sandbox is True else sandbox)
     return ProbDB(_backend(source), ours=source is None or isinstance(source, str | os.PathLike))
+
+
+def _sandbox(source: Any, limits: Limits | None) -> Sandbox:
+    from sharpdnf.sql.sandbox import Sandbox
+
+    if source is None:
+        return Sandbox(None, limits)
+    if not isinstance(source, str | os.PathLike) or os.fspath(source).startswith(("postgresql://", "postgres://")):
+        raise SQLError("a sandbox is a process of its own: it takes a DuckDB or data file, or None, not a connection")
+    path = Path(source).resolve()
+    if not path.is_file():
+        raise SQLError(f"no database file {os.fspath(source)!r}")
+    try:
+        from sharpdnf.sql.backends.duck import READERS
+    except ImportError:
+        raise MissingExtra("connect", "sql") from None
+    if path.suffix.lower() not in READERS:
+        return Sandbox(str(path), limits)
+    found = Sandbox(None, limits)
+    found.register(path.name.split(".")[0], path)
+    return found
 
 
 def _backend(source: Any) -> Backend:
