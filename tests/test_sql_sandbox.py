@@ -160,7 +160,12 @@ def test_the_worker_sees_no_environment(box: Sandbox, monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize(
     ("query", "said"),
-    [(ENDLESS, "within 0.5 s"), (RECURSIVE, "within 0.5 s"), (UNINTERRUPTIBLE, "its process was ended"), (MEMORY, "Out of Memory|within")],
+    [
+        (ENDLESS, "within 0.5 s"),
+        (RECURSIVE, "within 0.5 s"),
+        (UNINTERRUPTIBLE, "its process was ended"),
+        (MEMORY, "Out of Memory|within"),
+    ],
 )
 def test_no_query_outlives_the_limit(query: str, said: str) -> None:
     with sharpdnf.connect(sandbox=Limits(seconds=10.0, memory=3 * 2**29)) as found:
