@@ -45,10 +45,10 @@ MOST_ROWS = 2**30
 class Layout:
     """What a relation looks like without its rows."""
 
-    columns: tuple[str, ...] | None
-    types: tuple[str, ...] | None
+    columns: tuple[tuple[str, str], ...] | None
+    """(name, type) of each, as the database gives them."""
     definition: str | None
-    """Of a view."""
+    """The SELECT of a view."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,9 +146,8 @@ def copy_path(backend: Backend, copy: str) -> tuple[str, ...]:
 
 def layout(backend: Backend, relation: Relation) -> Layout:
     """What the relation of that name looks like now."""
-    star = exp.select(exp.Star()).from_(relation.table()).sql(backend.dialect)
     now = current(backend, relation) if relation.definition is not None else relation
-    return Layout(backend.describe(star), backend.types(star), now.definition if now is not None else None)
+    return Layout(backend.layout(relation.table()), now.definition if now is not None else None)
 
 
 def current(backend: Backend, relation: Relation) -> Relation | None:
@@ -181,8 +180,7 @@ def has_changed(backend: Backend, declared: Declared, sql: str) -> bool:
         return backend.version() != declared.version
     columns = declared.columns_read(sql)
     relation, prob = declared.uncertain.relation, declared.uncertain.prob
-    types = dict(zip(relation.columns, declared.layout.types or (), strict=True))
-    typed = [(name, types[name]) for name in columns]
+    typed = [entry for entry in declared.layout.columns or () if entry[0] in columns]
     if columns not in declared.seen:
         declared.seen[columns] = backend.contents(backend.temporary(declared.copy), typed, prob)
     return backend.contents(relation.table(), typed, prob) != declared.seen[columns]

@@ -119,6 +119,9 @@ class Backend(Catalog, Protocol):
     def version(self) -> object:
         """Another value after any change of the connection's data; None where only the rows themselves can tell."""
 
+    def layout(self, item: exp.Expression) -> tuple[tuple[str, str], ...] | None:
+        """(name, type) of each column that FROM reads, with an empty type where columns have none; None: unreadable."""
+
     def contents(self, item: exp.Expression, columns: Sequence[tuple[str, str]], prob: str) -> object:
         """A hash of the bag of rows with ``prob`` other than 0 that FROM reads, in these columns (name, type).
 

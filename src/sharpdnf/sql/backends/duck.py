@@ -42,7 +42,11 @@ SORTABLE = frozenset(
     ]
 )
 """Types whose values are whole numbers to Arrow too, equal exactly if DuckDB finds them equal: no NaN, no collation."""
-HASHED = SORTABLE | frozenset(["VARCHAR", "BLOB", "HUGEINT", "UBIGINT", "UHUGEINT", "UUID", "DECIMAL", "ENUM"])
+HASHED = (
+    SORTABLE
+    | frozenset(["VARCHAR", "BLOB", "HUGEINT", "UBIGINT", "UHUGEINT", "UUID", "DECIMAL", "ENUM"])
+    | frozenset(["TIMESTAMP WITH TIME ZONE", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"])
+)
 """Types whose different values differ for hash(); 30 days and a month are equal, and so are hashes of lists of them."""
 NOT_IN_ARROW = re.compile(r"\bUHUGEINT\b|\bBIT\b|\bTIME WITH TIME ZONE\b")
 """Types without an Arrow type: the largest numbers become -1, bits lose their order, times their zone."""
@@ -247,13 +251,20 @@ class DuckDB:
     def version(self) -> object:
         return None
 
+    def layout(self, item: exp.Expression) -> tuple[tuple[str, str], ...] | None:
+        try:
+            self.connection.execute(f"SELECT * FROM {item.sql('duckdb')} LIMIT 0")
+        except duckdb.Error:
+            return None
+        return tuple((str(entry[0]), str(entry[1])) for entry in self.connection.description)
+
     def contents(self, item: exp.Expression, columns: Sequence[tuple[str, str]], prob: str) -> object:
         parts = []
         for name, kind in columns:
             value, plain = column(name).sql("duckdb"), kind.split("(")[0]
             parts.append(value)
-            if plain in ("FLOAT", "DOUBLE") and name != prob:  # 0.0 and -0.0 have one hash
-                parts.append(f"{OWN}signbit({value})")
+            if plain in ("FLOAT", "DOUBLE"):  # 0.0 and -0.0 have one hash
+                parts += [f"{OWN}signbit({value})"] if name != prob else []
             elif plain not in HASHED:
                 parts.append(f"CAST({value} AS VARCHAR)")
         p = column(prob).sql("duckdb")

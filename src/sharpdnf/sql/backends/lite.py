@@ -215,6 +215,10 @@ class SQLite:
             found.append((schema, pragmas[0], pragmas[1] - (self._ours if schema == "temp" else 0)))
         return found, self.connection.total_changes
 
+    def layout(self, item: exp.Expression) -> tuple[tuple[str, str], ...] | None:
+        names = self.describe(f"SELECT * FROM {item.sql('sqlite')}")
+        return tuple((name, "") for name in names) if names is not None else None
+
     def contents(self, item: exp.Expression, columns: Sequence[tuple[str, str]], prob: str) -> object:
         raise AssertionError("the version tells")
 

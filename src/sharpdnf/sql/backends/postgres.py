@@ -194,6 +194,10 @@ class PostgreSQL:
     def version(self) -> object:
         return None
 
+    def layout(self, item: exp.Expression) -> tuple[tuple[str, str], ...] | None:
+        found = self._columns(f"SELECT * FROM {item.sql('postgres')}")
+        return tuple((name, str(kind)) for name, kind in found) if found is not None else None
+
     def contents(self, item: exp.Expression, columns: Sequence[tuple[str, str]], prob: str) -> object:
         """Of the rows as text: hashes of values would not tell 1.0 from 1.00. Floats may be rounded as text."""
         parts = []
