@@ -629,6 +629,8 @@ def test_the_command_line(tmp_path: Path) -> None:
     with pytest.raises(SystemExit) as left:
         main([*common, endless, "--timeout", "0.2"])
     assert left.value.code == 3
+    certain = CliRunner().invoke(app, [*common, "SELECT 1 AS one", "--json"])
+    assert json.loads(certain.stdout)["prob"] == 1.0 and "none of the uncertain tables (edge)" in certain.stderr
     rewritten = CliRunner().invoke(app, [*common, TWO_STEPS, "--show-sql"])
     assert "_sharpdnf_id" in rewritten.output
 
