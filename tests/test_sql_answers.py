@@ -485,7 +485,7 @@ def test_closing_leaves_nothing(kind: str, request: pytest.FixtureRequest) -> No
     database = Database(kind, request.getfixturevalue("address") if kind == "postgres" else None)
     with sharpdnf.connect(database.connection) as found:
         found.register("n", pa.table({"a": [1], "p": [0.5]}), prob="p")
-        numbered = found.backend.temporary(found._temporary(0)).sql(found.backend.dialect)
+        numbered = found.backend.temporary(found._copies[0]).sql(found.backend.dialect)
         assert len(database.ask(f"SELECT * FROM {numbered}")) == 1
     assert database.ask("SELECT a FROM n") == [(1,)]
     with pytest.raises(SQLError):
@@ -577,8 +577,9 @@ def test_rows_that_were_numbered_by_halves_are_numbered_again(
 
     monkeypatch.setattr(database_module, "declare", stop)
     with pytest.raises(KeyboardInterrupt):
-        db.register("edge", pa.table(EDGES))
+        db.refresh()
     monkeypatch.undo()
+    db.register("edge", pa.table(EDGES))
     assert db.sql("SELECT a FROM other").prob == pytest.approx([0.25, 0.125])
     assert db.sql(TWO_STEPS).prob == pytest.approx([0.5875, 0.45])
 
@@ -628,6 +629,8 @@ def test_the_command_line(tmp_path: Path) -> None:
     with pytest.raises(SystemExit) as left:
         main([*common, endless, "--timeout", "0.2"])
     assert left.value.code == 3
+    certain = CliRunner().invoke(app, [*common, "SELECT 1 AS one", "--json"])
+    assert json.loads(certain.stdout)["prob"] == 1.0 and "none of the uncertain tables (edge)" in certain.stderr
     rewritten = CliRunner().invoke(app, [*common, TWO_STEPS, "--show-sql"])
     assert "_sharpdnf_id" in rewritten.output
 
