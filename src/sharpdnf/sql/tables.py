@@ -14,7 +14,7 @@ from sqlglot.tokens import TokenType
 from sharpdnf.errors import SQLError, UnsupportedSQL
 from sharpdnf.sql.allowed import TABLE_FUNCTIONS, check_functions, refuse
 from sharpdnf.sql.catalog import Catalog, Relation, Uncertain, column, quoted
-from sharpdnf.sql.faithful import check_faithful
+from sharpdnf.sql.faithful import check_faithful, parsed, written_back
 from sharpdnf.sql.scope import Output
 
 
@@ -92,7 +92,7 @@ class Tables:
             self._open_views.append(relation.key)
             try:
                 check_functions(relation.definition, self.catalog)
-                check_faithful(relation.definition, body.root(), self.catalog.dialect)
+                check_faithful(relation.definition, written_back(body.root(), self.catalog.dialect), self.catalog)
                 touches = self.touches(body, Environment(home=relation.path[:-1]))
             finally:
                 self._open_views.pop()
@@ -222,7 +222,7 @@ def children(node: exp.Expression) -> Iterator[exp.Expression]:
 def parse_select(sql: str, dialect: str, what: str) -> exp.Query:
     """One SELECT or set operation (of a view: what it was created as); anything else is refused."""
     try:
-        statements = [s for s in sqlglot.parse(sql, dialect=dialect) if s is not None]
+        statements = parsed(sql, dialect)
     except SqlglotError as error:
         first = str(error).replace("\x1b[4m", "").replace("\x1b[0m", "")
         raise SQLError(f"cannot parse {what}: {first}") from None

@@ -138,6 +138,17 @@ class SQLite:
             for schema, _ in self._databases()
         )
 
+    def readings(self, first: str, second: str) -> tuple[object, object]:
+        """The programs that SQLite makes of them, without the comments."""
+
+        def program(sql: str) -> object:
+            try:
+                return [row[:7] for row in self.rows(f"EXPLAIN {sql}")]
+            except SQLError:
+                return None
+
+        return program(first), program(second)
+
     def functions(self) -> Functions:
         listed = self.rows("SELECT DISTINCT lower(name), type FROM pragma_function_list")
         scalars = {name for name, kind in listed if kind == "s"}

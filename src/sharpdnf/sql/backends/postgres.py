@@ -118,6 +118,17 @@ class PostgreSQL:
         )
         return tuple(self._relation(row) for row in found)
 
+    def readings(self, first: str, second: str) -> tuple[object, object]:
+        """The plans, which show every expression as PostgreSQL grouped it."""
+
+        def plan(sql: str) -> object:
+            try:
+                return self.rows(f"EXPLAIN (VERBOSE, COSTS OFF) {sql}")
+            except SQLError:
+                return None
+
+        return plan(first), plan(second)
+
     def functions(self) -> Functions:
         if self._builtin is None:
             listed = self.rows(
