@@ -249,9 +249,14 @@ SAME_FUNCTION = {"^": "**", "pow": "**", "power": "**", "mod": "%", "starts_with
 """Operators that the parser writes as calls, by what DuckDB lists as one function under several names."""
 
 
-def without_locations(tree: str) -> str:
-    """DuckDB's parse tree as text, without the places in the text."""
-    return LOCATIONS.sub(r"\g<1>0", tree)
+def without_places(tree: str, usual: bool) -> str:
+    """DuckDB's parse tree as text, without the places in the text; ``usual`` tells whether ORDER BY means what it
+    means unless somebody sets it."""
+    tree = LOCATIONS.sub(r"\g<1>0", tree)
+    if usual:
+        tree = tree.replace('"null_order":"ORDER_DEFAULT"', '"null_order":"NULLS LAST"')
+        tree = tree.replace('"type":"ORDER_DEFAULT"', '"type":"ASCENDING"')
+    return tree
 
 
 @cache
@@ -286,6 +291,8 @@ def _plain(node: Any) -> Any:
         found |= {"type_name": kind, "qualified_name": {"path": [kind]}}
         if kind == "VARCHAR":  # whose size DuckDB ignores
             found["children"] = []
+        if kind == "DECIMAL" and [c.get("literal", {}).get("text") for c in found["children"]] == ["18", "3"]:
+            found["children"] = []  # which is what it is without
     if isinstance(literal, dict) and literal.get("kind") != "STRING":  # .5 and 0.5, 1_000 and 1000
         digits = str(literal.get("text")).replace("_", "")
         found["literal"] = {**literal, "text": f"0{digits}" if digits.startswith(".") else digits}

@@ -74,6 +74,8 @@ def make_plan(sql: str, catalog: Catalog, uncertain: Mapping[tuple[str, ...], Un
         plan = _make_plan(sql, tree, catalog, uncertain)
         check_faithful(sql, written, catalog)  # last: what the rewriter has to say is clearer
         return plan
+    except RecursionError:
+        raise SQLError("the query is nested too deeply: split it by common table expressions") from None
     finally:
         catalog.prepare(frozenset())
 

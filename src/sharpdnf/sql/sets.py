@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from sharpdnf.errors import SQLError
-from sharpdnf.sql.allowed import refuse
+from sharpdnf.sql.allowed import check_structure, refuse
 from sharpdnf.sql.catalog import bare_value, column, quoted
 from sharpdnf.sql.scope import Output, Scope, Source
 from sharpdnf.sql.state import Query, State, null, union_all
@@ -17,20 +17,34 @@ class SetOperations(State):
 
     def union(self, node: exp.Union, env: Environment, outer: Scope | None) -> Query:
         """Rows of both sides. In expected values UNION ALL keeps them apart by side, UNION takes equal ones for one."""
-        left, right = (self.query(side, env, outer) for side in (node.this, node.expression))
-        if isinstance(right.body, exp.SetOperation):  # keeps the order in which types are unified
-            right = self.reread(right)
-        self.check_width(node, left, right)
+        sides = [self.query(side, env, outer) for side in self.united(node)]
+        for i, side in enumerate(sides):
+            if i and isinstance(side.body, exp.SetOperation):  # keeps the order in which types are unified
+                sides[i] = self.reread(side)
+            self.check_width(node, sides[0], side)
         ids = node.args.get("distinct") is False and self.expected
-        for tag, side in enumerate((left, right) if ids else ()):
+        for tag, side in enumerate(sides if ids else ()):
             append(side.body, exp.Literal.number(tag), f"_i{side.identity}")
             side.identity += 1
-        width, identity = max(left.lineage, right.lineage), max(left.identity, right.identity) if ids else 0
-        for side in (left, right):
+        width, identity = max(side.lineage for side in sides), max(side.identity for side in sides) if ids else 0
+        for side in sides:
             widen(side, width, identity)
-        columns = tuple(Output(o.label, o.key, o.name) for o in left.columns)
-        query = Query(union_all([left.body, right.body]), columns, width, identity)
+        columns = tuple(Output(o.label, o.key, o.name) for o in sides[0].columns)
+        query = Query(union_all([side.body for side in sides]), columns, width, identity)
         return self.by_value(query) if self.expected and not ids else query
+
+    def united(self, node: exp.Union) -> list[exp.Expression]:
+        """The queries of a chain of UNIONs, in order. Expected values tell UNION and UNION ALL apart."""
+        sides, left = [node.expression], node.this
+        while (
+            isinstance(left, exp.Union)
+            and not any(left.args.get(name) for name in ("with_", "order", "limit", "offset"))
+            and (not self.expected or left.args.get("distinct") == node.args.get("distinct"))
+        ):
+            check_structure(left)
+            sides.append(left.expression)
+            left = left.this
+        return [left, *reversed(sides)]
 
     def reread(self, query: Query) -> Query:
         """SELECT all columns of the query, as a common table expression."""

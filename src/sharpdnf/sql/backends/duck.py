@@ -19,7 +19,7 @@ from sharpdnf.sql.allowed import refuse
 from sharpdnf.sql.backends import LineageRows, Shape, file_key, grouped, lock_of, lower, numbering, sorted_lineage
 from sharpdnf.sql.backends.duck_functions import FunctionList
 from sharpdnf.sql.catalog import Functions, Relation, quoted
-from sharpdnf.sql.faithful import without_locations
+from sharpdnf.sql.faithful import without_places
 from sharpdnf.sql.tables import parse_view
 
 if TYPE_CHECKING:
@@ -201,9 +201,11 @@ class DuckDB:
 
     def readings(self, first: str, second: str) -> tuple[object, object]:
         """The parse trees, without the places in the text."""
-        call = f"{OWN}json_serialize_sql(CAST(? AS VARCHAR))"
-        found = self.connection.execute(f"SELECT {call}, {call}", [first, second]).fetchall()[0]
-        one, two = (None if tree.startswith('{"error":true') else without_locations(tree) for tree in found)
+        call, setting = (f"{OWN}{name}" for name in ("json_serialize_sql(CAST(? AS VARCHAR))", "current_setting"))
+        ask = f"SELECT {call}, {call}, {setting}('default_order'), {setting}('default_null_order')"
+        *found, order, nulls = self.connection.execute(ask, [first, second]).fetchall()[0]
+        usual = order.startswith("ASC") and nulls == "NULLS_LAST"
+        one, two = (None if tree.startswith('{"error":true') else without_places(tree, usual) for tree in found)
         return one, two
 
     def functions(self) -> Functions:
