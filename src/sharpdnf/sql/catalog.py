@@ -111,6 +111,9 @@ class Catalog(Protocol):
     def readings(self, first: str, second: str) -> tuple[object, object]:
         """What the database makes of two queries: equal if they mean the same; None for one that it cannot read."""
 
+    def affinities(self, sql: str, count: int) -> tuple[str, ...]:
+        """INTEGER, REAL, TEXT or nothing for each of the first ``count`` columns of a SELECT (SQLite)."""
+
     def functions(self) -> Functions:
         """What is known of the built-in functions."""
 

@@ -13,6 +13,7 @@ from sharpdnf.sql.backends import Shape
 from sharpdnf.sql.catalog import Catalog, Uncertain
 from sharpdnf.sql.faithful import check_faithful, written_back
 from sharpdnf.sql.rewrite import Rewriter
+from sharpdnf.sql.sets import bare_columns
 from sharpdnf.sql.tables import Environment, Tables, parse_select
 
 RESERVED = "_sharpdnf_"
@@ -99,6 +100,8 @@ def _make_plan(sql: str, tree: exp.Query, catalog: Catalog, uncertain: Mapping[t
         rewriter.last = None
     labels = tuple(column.label for column in query.columns)
     named = [(label, f"_c{i}") for i, label in enumerate(labels)]
+    if catalog.dialect == "sqlite" and isinstance(query.body, exp.SetOperation):
+        bare_columns(query.body, len(labels))
     whole = rewriter.complete(query.body)
     return Plan(
         whole, whole.sql(catalog.dialect), Shape(len(labels), 0, query.lineage, 0), labels, cuts=cuts,

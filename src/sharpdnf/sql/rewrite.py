@@ -317,6 +317,8 @@ class Rewriter(Expressions, SetOperations):
             del self.ctes[kept:]
             self._views = views
             return self.correlated(node, atom, left, env, scope)
+        if left:
+            self.check_same_affinity(query)
         found = self.hoist(query)
         source = Source((), self.fresh("t"), query.columns, found.lineage)
         conditions = self.compare(atom, left, [source.column(column) for column in source.columns])

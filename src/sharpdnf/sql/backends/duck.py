@@ -115,6 +115,9 @@ class DuckDB:
     def untyped(self, sql: str, count: int) -> frozenset[int]:
         return frozenset()
 
+    def affinities(self, sql: str, count: int) -> tuple[str, ...]:
+        return ("",) * count
+
     def prepare(self, names: frozenset[str]) -> None:
         self._listed, self._path = (self._list(names), self._search_path()) if names else ({}, [])
 

@@ -75,6 +75,9 @@ class PostgreSQL:
     def untyped(self, sql: str, count: int) -> frozenset[int]:
         return frozenset()
 
+    def affinities(self, sql: str, count: int) -> tuple[str, ...]:
+        return ("",) * count
+
     def prepare(self, names: frozenset[str]) -> None:
         pass
 
