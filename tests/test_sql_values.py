@@ -307,3 +307,43 @@ def test_what_arrow_does_not_have(value: str, request: pytest.FixtureRequest) ->
         db.sql(f"SELECT {value} AS x FROM e")
     assert len(db.sql(f"SELECT CAST({value} AS VARCHAR) AS x, {{'bit': a}} AS y FROM e WHERE {value} = {value}")) == 2
     database.close()
+
+
+DATES = {
+    "duckdb": [
+        "DATE 'infinity'", "DATE '-infinity'", "DATE '0044-03-15 (BC)'", "DATE '0001-12-31 (BC)'", "DATE '12020-02-29'",
+        "TIMESTAMP 'infinity'", "TIMESTAMP '-infinity'", "TIMESTAMP '0044-03-15 (BC) 01:02:03.5'", "TIME '24:00'",
+        "TIMESTAMP '12020-01-01 23:59:59.000001'", "TIMESTAMPTZ 'infinity'", "TIMESTAMP_S '0401-02-28 (BC) 01:02:03'",
+    ],
+    "postgres": [
+        "DATE 'infinity'", "DATE '-infinity'", "DATE '0044-03-15 BC'", "DATE '12020-02-29'", "TIMESTAMP 'infinity'",
+        "TIMESTAMP '0044-03-15 01:02:03.5 BC'", "TIME '24:00'", "TIMETZ '24:00:00+00'", "TIMESTAMPTZ '-infinity'",
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", DATES)
+def test_dates_that_python_does_not_have(kind: str, request: pytest.FixtureRequest) -> None:
+    """They are shown as the database shows them, wherever answers are read."""
+    database, db = opened(kind, request)
+    for value in DATES[kind]:
+        answers = db.sql(f"SELECT a, {value} AS x FROM e ORDER BY a")
+        want = [row[0] for row in database.ask(f"SELECT CAST({value} AS VARCHAR) FROM e")]
+        assert answers.arrow()["x"].to_pylist() == want, value
+        assert answers.df()["x"].tolist() == want, value
+        answers.show()
+    ordinary = db.sql("SELECT DATE '0001-01-01' AS x, TIME '23:59:59.999999' AS y, TIMESTAMP '9999-12-31 23:59:59' AS z")
+    assert [str(v) for v in ordinary.arrow().slice(0, 1).to_pylist()[0].values()][:3] == [
+        "0001-01-01",
+        "23:59:59.999999",
+        "9999-12-31 23:59:59",
+    ]
+    database.close()
+
+
+def test_dates_within_lists_are_refused_by_name(request: pytest.FixtureRequest) -> None:
+    database, db = opened("duckdb", request)
+    answers = db.sql("SELECT [DATE 'infinity'] AS days FROM e")
+    with pytest.raises(SQLError, match="'days'"):
+        answers.show()
+    database.close()
