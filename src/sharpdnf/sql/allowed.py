@@ -142,19 +142,18 @@ def check_functions(sql: str, catalog: Catalog) -> None:
         refuse(f"{name}()", "its value changes from call to call, so the query has no fixed lineage")
 
 
-def check_call(node: exp.Func, dialect: str, functions: Functions) -> None:
-    """Refuses aggregates, by what the database says of the name."""
-    own = node.name if isinstance(node, exp.Anonymous) else node.sql_name()
-    for name in (own.lower(), node.sql(dialect).split("(")[0].lower()):
-        if name in PROBABILITY_FUNCTIONS:
-            refuse(
-                f"{name}() here",
-                "prob() stands in the outermost HAVING or ORDER BY, expected_count() and expected_sum(x) alone in "
-                "the outermost select list",
-            )
-        if name in functions.aggregates:
-            refuse(f"the aggregate {name}()", "its value depends on which uncertain rows exist; over them only "
-                   "expected_count() and expected_sum(x), alone in the select list, are defined")  # fmt: skip
+def check_call(node: exp.Func, functions: Functions) -> None:
+    """Refuses aggregates, by what the database says of the name, and our own functions where they may not stand."""
+    name = (node.name if isinstance(node, exp.Anonymous) else node.sql_name()).lower()
+    if name in PROBABILITY_FUNCTIONS:
+        refuse(
+            f"{name}() here",
+            "prob() stands in the outermost HAVING or ORDER BY, expected_count() and expected_sum(x) alone in "
+            "the outermost select list",
+        )
+    if name in functions.aggregates:
+        refuse(f"the aggregate {name}()", "its value depends on which uncertain rows exist; over them only "
+               "expected_count() and expected_sum(x), alone in the select list, are defined")  # fmt: skip
 
 
 def is_scalar_extreme(node: exp.Expression, dialect: str) -> bool:

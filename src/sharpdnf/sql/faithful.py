@@ -61,6 +61,14 @@ class _Plain:
             return found.this.pop()
         return found
 
+    def _negate_range(self, this: exp.Expression | None = None) -> exp.Expression | None:
+        """``x NOT NULL`` likewise."""
+        if isinstance(this, exp.Is) and not this.args.get("negate"):
+            this.set("negate", True)
+            return this
+        found: exp.Expression | None = super()._negate_range(this)  # type: ignore[misc]
+        return found
+
     def _parse_interval_span(self, this: exp.Expression, *args: Any, **options: Any) -> exp.Expression:
         """INTERVAL '1 day' with its text as it stands; the parser would make INTERVAL '1' DAY of it."""
         value, start = this.copy(), self._index  # type: ignore[attr-defined]
