@@ -29,8 +29,9 @@ COMPARE = ["=", "<>", "!=", "<", "<=", ">", ">=", "IS DISTINCT FROM", "IS NOT DI
 CITED = {
     "duckdb": ["a! IS NULL", "s ^@ 'a' || 'x'", "a! IS NOT NULL", "- b ISNULL", "a = b NOT IN (1, 2)", "~a IS NULL"],
     "sqlite": ["- NOT b ISNULL + 5", "TRUE IS NULL = 2.5 NOT IN () IS 1", "+s = 1", "a NOT BETWEEN 1 AND 2 = b",
-               "a IS NOT b IS NOT 1", "NOT a IS NULL", "a NOT NULL", "s COLLATE NOCASE = 'A' || 'x'", "a = b NOT IN (1)",
-               "CAST(s AS NUMERIC) / 2", "- a -> '$' || s", "a == b", "~a IS b | 1", "a IS NOT NULL || s"],
+               "a IS NOT b IS NOT 1", "NOT a IS NULL", "a NOT NULL", "s COLLATE NOCASE = 'A' || 'x'",
+               "a = b NOT IN (1)", "CAST(s AS NUMERIC) / 2", "- a -> '$' || s", "a == b", "~a IS b | 1",
+               "a IS NOT NULL || s"],
     "postgres": ["- a IS NULL", "NOT a = 1 IS NULL", "a = 1 IS NOT TRUE", "- 2 ^ 2", "a BETWEEN 1 AND 2 = TRUE",
                  "|/ b + 2", "@ - b", "s ^@ 'a' || 'x'", "a # b | 1 & 3", "2 ^ - 1", "s || 'a' LIKE 'a' || '%'"],
 }  # fmt: skip
@@ -56,15 +57,25 @@ class Expressions:
             return self.pick(NUMBER)
         case = self.draw.randrange(9)
         if case < 5:
-            return f"{self.some('number', depth - 1)} {self.pick(BINARY[self.kind][0])} {self.some('number', depth - 1)}"
+            return (
+                f"{self.some('number', depth - 1)} {self.pick(BINARY[self.kind][0])} {self.some('number', depth - 1)}"
+            )
         if case == 5:
-            return f"{self.pick(['-', '~', '+', '@ ' if self.kind != 'sqlite' else '- '])}{self.some('number', depth - 1)}"
+            return (
+                f"{self.pick(['-', '~', '+', '@ ' if self.kind != 'sqlite' else '- '])}{self.some('number', depth - 1)}"
+            )
         if case == 6:
             return f"CASE WHEN {self.some('truth', depth - 1)} THEN {self.some('number', depth - 1)} ELSE a END"
         if case == 7:
             name = self.pick(["abs", "coalesce", "round", "length"])
-            return f"length({self.some('text', depth - 1)})" if name == "length" else f"{name}({self.some('number', depth - 1)}{', 1' * (name == 'coalesce')})"
-        return f"CAST({self.some('number', depth - 1)} AS {self.pick(['INTEGER', 'DOUBLE PRECISION', 'REAL', 'NUMERIC'])})"
+            return (
+                f"length({self.some('text', depth - 1)})"
+                if name == "length"
+                else f"{name}({self.some('number', depth - 1)}{', 1' * (name == 'coalesce')})"
+            )
+        return (
+            f"CAST({self.some('number', depth - 1)} AS {self.pick(['INTEGER', 'DOUBLE PRECISION', 'REAL', 'NUMERIC'])})"
+        )
 
     def text(self, depth: int) -> str:
         if depth <= 0 or self.draw.random() < 0.3:

@@ -198,9 +198,11 @@ def _bare_values(tree: exp.Expression) -> exp.Expression:
         return tree
     tree = tree.copy()
     for values in list(tree.find_all(exp.Values)):
-        start, select = values.parent, values.parent.parent if values.parent else None
-        made = isinstance(start, exp.From) and isinstance(select, exp.Select) and values.alias == "_values"
-        if made and select.parent is not None and [k for k, v in select.args.items() if v] == ["expressions", "from_"]:
+        start = values.parent
+        select = start.parent if isinstance(start, exp.From) else None
+        if not isinstance(select, exp.Select) or select.parent is None or values.alias != "_values":
+            continue
+        if [name for name, value in select.args.items() if value] == ["expressions", "from_"]:
             values.set("alias", None)
             select.replace(values)
     return tree
@@ -217,8 +219,8 @@ def check_faithful(sql: str, written: str, catalog: Catalog) -> None:
     if ours != theirs:
         if theirs is not None and catalog.dialect == "duckdb" and duck_tree(str(ours)) == duck_tree(str(theirs)):
             return
-        refuse("the query as it stands", f"the SQL parser reads it otherwise than the database, as {after[:300]!r}; put "
-               "parentheses, or write it in another way")  # fmt: skip
+        refuse("the query as it stands", f"the SQL parser reads it otherwise than the database, as {after[:300]!r}; "
+               "put parentheses, or write it in another way")  # fmt: skip
 
 
 def standing(sql: str, dialect: str) -> str:
@@ -291,7 +293,7 @@ def _plain(node: Any) -> Any:
         return node
     found = {name: _plain(value) for name, value in node.items()}
     name, kind, literal = (found.get(part) for part in ("function_name", "type_name", "literal"))
-    if name in SAME_FUNCTION or name in SAME_FUNCTION.values():
+    if isinstance(name, str) and (name in SAME_FUNCTION or name in SAME_FUNCTION.values()):
         name = SAME_FUNCTION.get(name, name)
         found |= {"function_name": name, "is_operator": False, "qualified_name": {"path": [name]}}
     if kind and len(found["qualified_name"]["path"]) == 1:

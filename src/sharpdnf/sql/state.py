@@ -14,7 +14,6 @@ from sharpdnf.sql.catalog import Relation, quoted, recopied
 from sharpdnf.sql.scope import Output, Scope, Source, UnknownColumn
 from sharpdnf.sql.tables import Environment, Rewritten, Tables
 
-
 NUMBERS = (
     exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg, exp.Predicate, exp.Not, exp.BitwiseAnd, exp.BitwiseOr,
     exp.BitwiseNot, exp.BitwiseLeftShift, exp.BitwiseRightShift, exp.Connector,

@@ -82,7 +82,9 @@ class SQLite:
         """By what becomes of '1' and of 1 where SQLite stores them beside the column."""
         names = [f"_{i}" for i in range(count)]
         first = ", ".join(f"_d.{quoted(n).sql('sqlite')}" for n in (self.describe(sql) or ())[:count])
-        texts, ones, types = (", ".join(parts) for parts in (["'1'"] * count, ["1"] * count, map("typeof({})".format, names)))
+        texts, ones, types = (
+            ", ".join(parts) for parts in (["'1'"] * count, ["1"] * count, map("typeof({})".format, names))
+        )
         probe = (
             f"WITH _p({', '.join(names)}) AS MATERIALIZED (SELECT {first} FROM ({sql}) AS _d WHERE 0 UNION ALL SELECT "
             f"{texts} UNION ALL SELECT {ones}) SELECT {types} FROM _p"
