@@ -149,7 +149,7 @@ def compare(database: Database, db: sharpdnf.ProbDB, expression: str) -> bool | 
 
 
 @pytest.mark.parametrize("kind", CITED)
-def test_random_expressions(kind: str, request: pytest.FixtureRequest, count: int = 250) -> None:
+def test_random_expressions(kind: str, request: pytest.FixtureRequest, count: int = 80) -> None:
     database, db = opened(kind, request)
     for expression in CITED[kind]:
         assert compare(database, db, expression) is not None, expression
