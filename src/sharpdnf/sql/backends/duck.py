@@ -21,6 +21,7 @@ from sharpdnf.sql.allowed import refuse
 from sharpdnf.sql.backends import LineageRows, Shape, file_key, grouped, lock_of, lower, numbering, sorted_lineage
 from sharpdnf.sql.backends.duck_functions import FunctionList
 from sharpdnf.sql.catalog import Functions, Relation, column, quoted
+from sharpdnf.sql.faithful import without_places
 from sharpdnf.sql.tables import parse_view
 
 if TYPE_CHECKING:
@@ -126,6 +127,9 @@ class DuckDB:
     def untyped(self, sql: str, count: int) -> frozenset[int]:
         return frozenset()
 
+    def affinities(self, sql: str, count: int) -> tuple[str, ...]:
+        return ("",) * count
+
     def prepare(self, names: frozenset[str]) -> None:
         if not names:
             self._listed, self._path = {}, []
@@ -213,6 +217,15 @@ class DuckDB:
 
     def related(self, relation: Relation) -> tuple[Relation, ...]:
         return ()
+
+    def readings(self, first: str, second: str) -> tuple[object, object]:
+        """The parse trees, without the places in the text."""
+        call, setting = (f"{OWN}{name}" for name in ("json_serialize_sql(CAST(? AS VARCHAR))", "current_setting"))
+        ask = f"SELECT {call}, {call}, {setting}('default_order'), {setting}('default_null_order')"
+        *found, order, nulls = self.connection.execute(ask, [first, second]).fetchall()[0]
+        usual = order.startswith("ASC") and nulls == "NULLS_LAST"
+        one, two = (None if tree.startswith('{"error":true') else without_places(tree, usual) for tree in found)
+        return one, two
 
     def functions(self) -> Functions:
         return self._functions.last().builtin

@@ -14,7 +14,6 @@ import re
 from dataclasses import dataclass
 
 import duckdb
-import sqlglot
 
 from sharpdnf.sql.catalog import Functions
 
@@ -88,9 +87,7 @@ class FunctionList:
         found = self.current()
         called = names & found.added
         if found.replacing:
-            sent = sqlglot.parse_one(sql, dialect="duckdb").sql("duckdb")
-            parsed, text = self._parsed_calls(sql) | self._parsed_calls(sent), f"{sql} {sent}".lower()
-            parsed |= OURS
+            parsed, text = self._parsed_calls(sql) | OURS, sql.lower()
             called |= {n for n in found.replacing if n in parsed or n in text or n.startswith(BOUND)}
         return called
 

@@ -89,6 +89,21 @@ class SQLite:
         probe = f"WITH _p({', '.join(names)}) AS (SELECT {first} FROM ({sql}) AS _d WHERE 0 UNION SELECT {ones})"
         return frozenset(i for i, loose in enumerate(self.rows(f"{probe} SELECT {tests} FROM _p")[0]) if loose)
 
+    def affinities(self, sql: str, count: int) -> tuple[str, ...]:
+        """By what becomes of '1' and of 1 where SQLite stores them beside the column."""
+        names = [f"_{i}" for i in range(count)]
+        first = ", ".join(f"_d.{quoted(n).sql('sqlite')}" for n in (self.describe(sql) or ())[:count])
+        texts, ones, types = (
+            ", ".join(parts) for parts in (["'1'"] * count, ["1"] * count, map("typeof({})".format, names))
+        )
+        probe = (
+            f"WITH _p({', '.join(names)}) AS MATERIALIZED (SELECT {first} FROM ({sql}) AS _d WHERE 0 UNION ALL SELECT "
+            f"{texts} UNION ALL SELECT {ones}) SELECT {types} FROM _p"
+        )
+        text, number = self.rows(probe)
+        known = {("integer", "integer"): "INTEGER", ("real", "real"): "REAL", ("text", "text"): "TEXT"}
+        return tuple(known.get(pair, "") for pair in zip(text, number, strict=True))
+
     def prepare(self, names: frozenset[str]) -> None:
         pass
 
@@ -148,6 +163,17 @@ class SQLite:
             self.rows(f"SELECT 1 FROM {self._schema_table(schema)} WHERE sql LIKE '%collate%' LIMIT 1")
             for schema, _ in self._databases()
         )
+
+    def readings(self, first: str, second: str) -> tuple[object, object]:
+        """The programs that SQLite makes of them, without the comments."""
+
+        def program(sql: str) -> object:
+            try:
+                return [row[:7] for row in self.rows(f"EXPLAIN {sql}")]
+            except SQLError:
+                return None
+
+        return program(first), program(second)
 
     def functions(self) -> Functions:
         listed = self.rows("SELECT DISTINCT lower(name), type FROM pragma_function_list")

@@ -33,6 +33,30 @@ RUN_TEXT = frozenset(["ts_rewrite", "ts_stat"])
 """Functions that run queries given as text, beside those that end in _to_xml and the like."""
 
 
+def or_text(kind: str, loader: type[Any]) -> Any:
+    """A loader that gives PostgreSQL's text for what Python has no value for: infinity, BC, 24:00."""
+
+    class Loader(loader):  # type: ignore[misc]
+        def load(self, data: Any) -> Any:
+            try:
+                return super().load(data)
+            except psycopg.DataError:
+                return bytes(data).decode()
+
+    Loader.kind = kind
+    return Loader
+
+
+READ_AS_TEXT = [
+    or_text("date", psycopg.types.datetime.DateLoader),
+    or_text("time", psycopg.types.datetime.TimeLoader),
+    or_text("timetz", psycopg.types.datetime.TimetzLoader),
+    or_text("timestamp", psycopg.types.datetime.TimestampLoader),
+    or_text("timestamptz", psycopg.types.datetime.TimestamptzLoader),
+    or_text("interval", psycopg.types.datetime.IntervalLoader),
+]
+
+
 class PostgreSQL:
     dialect = "postgres"
 
@@ -50,6 +74,8 @@ class PostgreSQL:
         try:
             # A savepoint inside the caller's transaction, a transaction of our own otherwise.
             with self.connection.transaction(), self.connection.cursor(row_factory=psycopg.rows.tuple_row) as cursor:
+                for loader in READ_AS_TEXT:
+                    cursor.adapters.register_loader(loader.kind, loader)
                 for kind in ("json", "jsonb"):  # as text: Arrow would give all objects the same keys
                     cursor.adapters.register_loader(kind, psycopg.types.string.TextLoader)
                 cursor.execute(sql, prepare=False)  # temporary tables change their types
@@ -78,6 +104,9 @@ class PostgreSQL:
 
     def untyped(self, sql: str, count: int) -> frozenset[int]:
         return frozenset()
+
+    def affinities(self, sql: str, count: int) -> tuple[str, ...]:
+        return ("",) * count
 
     def prepare(self, names: frozenset[str]) -> None:
         pass
@@ -121,6 +150,17 @@ class PostgreSQL:
             "c.relnamespace"
         )
         return tuple(self._relation(row) for row in found)
+
+    def readings(self, first: str, second: str) -> tuple[object, object]:
+        """The plans, which show every expression as PostgreSQL grouped it."""
+
+        def plan(sql: str) -> object:
+            try:
+                return self.rows(f"EXPLAIN (VERBOSE, COSTS OFF) {sql}")
+            except SQLError:
+                return None
+
+        return plan(first), plan(second)
 
     def functions(self) -> Functions:
         if self._builtin is None:
