@@ -32,9 +32,10 @@ app = typer.Typer(
     name="sharpdnf",
     help="The probability that a weighted DNF is true: exact, with a guarantee, or learned.",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 Files = Annotated[list[str], typer.Argument(metavar="FILE", help="formulas, gzipped or not; - is standard input")]
