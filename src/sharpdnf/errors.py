@@ -14,14 +14,15 @@ SharpDNFError
     └── UncertainTableError  a probability column or block that is not one: names the row
 
 An answer that a deadline cut short is no error: it comes back with ``met=False``, and where there is no place for that,
-with a ``NotMetWarning``.
+with a ``NotMetWarning``. A query that reads no uncertain table although some are declared is answered, with a
+``NoUncertainTable`` warning.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 
@@ -78,6 +79,10 @@ class NotMetWarning(UserWarning):
     """The deadline came first: what was returned is the best so far and keeps no (epsilon, delta)."""
 
 
+class NoUncertainTable(UserWarning):
+    """A query reads no uncertain table although some are declared, so each of its answers has probability 1."""
+
+
 class CheckpointError(SharpDNFError):
     """Weights, a checkpoint or a dataset cannot be used."""
 
@@ -100,3 +105,11 @@ class SQLTimeout(SQLError):
 
 class UncertainTableError(SQLError):
     """A table's probabilities or blocks are not probabilities."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The end of a message about a name that is not known: ": did you mean ...?", or nothing if none is close."""
+    import difflib
+
+    close = difflib.get_close_matches(name, list(known), 1)
+    return f": did you mean {close[0]!r}?" if close else ""
