@@ -23,12 +23,13 @@ class IntervalSums {
         sum_ = sum_ + p;
         independent_ = either(independent_, p);
     }
-    // Takes the clause into the greedy choice if it shares no variable with those chosen.
-    template <class Slot> void choose(const Wide &p, const int32_t *first, const int32_t *last, Slot slot) {
+    // Takes the clause into the greedy choice if it shares no variable with those chosen; says whether it did.
+    template <class Slot> bool choose(const Wide &p, const int32_t *first, const int32_t *last, Slot slot) {
         for (const int32_t *lit = first; lit != last; ++lit)
-            if (taken_[slot(*lit >> 1)]) return;
+            if (taken_[slot(*lit >> 1)]) return false;
         for (const int32_t *lit = first; lit != last; ++lit) taken_[slot(*lit >> 1)] = 1;
         disjoint_ = either(disjoint_, p);
+        return true;
     }
     Wide lower() const { return largest_ < disjoint_ ? disjoint_ : largest_; }
     Wide upper(bool unate) const { return at_most_one(unate && independent_ < sum_ ? independent_ : sum_); }
@@ -40,8 +41,15 @@ class IntervalSums {
     Wide largest_, sum_, independent_, disjoint_;
 };
 
+// log(1 - exp(x)) for x <= 0.
+inline double log1mexp(double x) {
+    if (x >= 0.0) return -std::numeric_limits<double>::infinity();
+    return x > -0.6931471805599453 ? std::log(-std::expm1(x)) : std::log1p(-std::exp(x));
+}
+
 struct Interval {
-    double log_lower = -std::numeric_limits<double>::infinity(), log_upper = 0.0;
+    double log_lower = -std::numeric_limits<double>::infinity(), log_upper = 0.0;            // of P
+    double log_miss_lower = -std::numeric_limits<double>::infinity(), log_miss_upper = 0.0;  // of 1 - P
     bool unate = false, pairs = false;  // unate: no variable with both signs; pairs: second-order bounds were used
 };
 
@@ -129,8 +137,20 @@ class PairBounds {
     std::vector<int64_t> first_, occurs_;
 };
 
-// The greedy choice of disjoint clauses, from the likeliest down. Throws Stopped: what was chosen till then stands.
-inline void choose_disjoint(const Formula &f, const std::vector<Wide> &prob, IntervalSums &sums, Pace &pace) {
+// 1 - p(C), right where p(C) is close to 1 too.
+inline double clause_miss(const Formula &f, int64_t c, const Wide &p) {
+    if (p < Wide::of(0.5)) return p.complement();
+    double hit = 1.0, miss = 0.0;
+    for (int64_t i = f.indptr[c]; i < f.indptr[c + 1]; ++i) {
+        miss += hit * f.literal_prob(f.literals[i] ^ 1);
+        hit *= f.literal_prob(f.literals[i]);
+    }
+    return miss;
+}
+
+// The greedy choice of disjoint clauses, from the likeliest down, and in `miss` the probability that none of them
+// holds. Throws Stopped: what was chosen till then stands.
+inline void choose_disjoint(const Formula &f, const std::vector<Wide> &prob, IntervalSums &sums, Wide &miss, Pace &pace) {
     constexpr int64_t AHEAD = 8;
     std::vector<double> log_prob(f.num_clauses);
     for (int64_t c = 0; c < f.num_clauses; ++c) {
@@ -142,7 +162,8 @@ inline void choose_disjoint(const Formula &f, const std::vector<Wide> &prob, Int
         const int32_t c = order[i];
         pace.check(8);
         if (i + AHEAD < f.num_clauses) __builtin_prefetch(f.literals + f.indptr[order[i + AHEAD]]);
-        sums.choose(prob[c], f.literals + f.indptr[c], f.literals + f.indptr[c + 1], [](int32_t v) { return v; });
+        if (sums.choose(prob[c], f.literals + f.indptr[c], f.literals + f.indptr[c + 1], [](int32_t v) { return v; }))
+            miss = miss * clause_miss(f, c, prob[c]);
     }
 }
 
@@ -163,6 +184,7 @@ inline Interval certified_bounds(const Formula &f, int64_t pair_budget, Poll &si
     Interval out;
     if (f.num_clauses == 0) {
         out.log_upper = -std::numeric_limits<double>::infinity();
+        out.log_miss_lower = 0.0;
         return out;
     }
     Pace pace(signals);
@@ -171,10 +193,12 @@ inline Interval certified_bounds(const Formula &f, int64_t pair_budget, Poll &si
     IntervalSums sums;
     sums.reset(f.num_vars);
     int64_t widest = 0;
+    Wide miss_all = Wide::of(1.0), miss_disjoint = Wide::of(1.0);
     for (int64_t c = 0; c < f.num_clauses; ++c) {
         for (int64_t i = f.indptr[c]; i < f.indptr[c + 1]; ++i) signs[f.literals[i] >> 1] |= 1 + (f.literals[i] & 1);
         prob[c] = clause_prob(f, c);
         sums.add(prob[c]);
+        miss_all = miss_all * clause_miss(f, c, prob[c]);
         widest = std::max(widest, f.indptr[c + 1] - f.indptr[c]);
         pace.check(f.indptr[c + 1] - f.indptr[c]);
     }
@@ -183,7 +207,7 @@ inline Interval certified_bounds(const Formula &f, int64_t pair_budget, Poll &si
     try {
         Pace rest(poll);
         rest.check(f.size());
-        choose_disjoint(f, prob, sums, rest);
+        choose_disjoint(f, prob, sums, miss_disjoint, rest);
         // Where the sum is large pairs add nothing to the greedy bound and the union bound.
         out.pairs = pair_budget > 0 && sums.sum() < Wide::of(2.0) && !sums.largest().zero() &&
                     pairs.run(f, prob, sums.largest(), pair_budget, rest);
@@ -199,5 +223,8 @@ inline Interval certified_bounds(const Formula &f, int64_t pair_budget, Poll &si
     out.log_lower = std::min(lower.log(), 0.0) - slack;
     out.log_upper = std::min(upper.log() + slack, 0.0);
     if (out.log_upper < out.log_lower) out.log_upper = out.log_lower;  // both right, apart by rounding only
+    out.log_miss_lower = log1mexp(out.log_upper), out.log_miss_upper = log1mexp(out.log_lower);
+    if (out.unate) out.log_miss_lower = std::max(out.log_miss_lower, std::min(miss_all.log(), 0.0) - slack);
+    out.log_miss_upper = std::max(out.log_miss_lower, std::min(out.log_miss_upper, miss_disjoint.log() + slack));
     return out;
 }

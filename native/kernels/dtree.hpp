@@ -24,6 +24,7 @@ struct DTreeOptions {
     std::size_t memory = std::size_t{2} << 30;
     double relative_epsilon = 0.0;  // stop once upper - lower <= relative_epsilon (upper + lower)
     double additive_epsilon = 0.0;  // or upper - lower <= 2 additive_epsilon
+    double complement_epsilon = 0.0;  // if not 0: and once that is as small beside 1 - upper and 1 - lower
     int64_t table_cost = 1 << 12, table_cost_per_literal = 64;  // word operations a truth table may take
     bool tables = true;             // solve subformulas of few variables by truth table
     bool compile = false;           // keep the whole circuit, whatever the probabilities
@@ -204,6 +205,9 @@ class DTree {
         const Node &root = nodes_[root_];
         const Wide gap = minus(root.upper, root.lower);
         const double relative = std::max(options_.relative_epsilon, kRounding / 2);
+        if (options_.complement_epsilon > 0.0 &&
+            options_.complement_epsilon * (root.upper.complement() + root.lower.complement()) < gap.value())
+            return !((root.upper + root.lower) * (kRounding / 2) < gap);
         if (!((root.upper + root.lower) * relative < gap)) return true;
         // Asked for nothing additive, a gap that is no double any more (1e-400) is still a gap.
         return options_.additive_epsilon > 0.0 && gap.value() <= 2.0 * options_.additive_epsilon;

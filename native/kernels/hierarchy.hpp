@@ -20,15 +20,18 @@ class Hierarchy {
 
     explicit Hierarchy(int64_t num_vars) : seen_(num_vars) {}
 
-    // Writes log P(f), f without empty clause; false if it is stuck or the probability needs a wider exponent.
-    bool solve(const Formula &f, double &log_prob) {
+    // Writes log P(f) and log(1 - P(f)), f without empty clause; false if it is stuck or one of the two needs a wider
+    // exponent.
+    bool solve(const Formula &f, double &log_hit, double &log_miss) {
         if (f.size() > kMaxLiterals) return false;
         localise(f);
         stuck_ = false;
-        const double p = parts(0, static_cast<int32_t>(f.num_clauses), 0);
+        const Chance all = parts(0, static_cast<int32_t>(f.num_clauses), 0);
         // An underflow loses less than 1e-300 in each of a few hundred thousand steps: nothing beside 1e-280.
-        if (stuck_ || !(p > 1e-280)) return false;
-        log_prob = std::min(std::log(p), 0.0);
+        if (stuck_ || !(all.hit > 1e-280) || !(all.miss > 1e-280)) return false;
+        // Close to 1 the other one says more.
+        log_hit = all.miss < 0.1 ? std::log1p(-all.miss) : std::min(std::log(all.hit), 0.0);
+        log_miss = all.hit < 0.1 ? std::log1p(-all.hit) : std::min(std::log(all.miss), 0.0);
         return true;
     }
 
@@ -37,6 +40,10 @@ class Hierarchy {
     struct Span {
         int32_t begin, end;
         int32_t width() const { return end - begin; }
+    };
+    // P and 1 - P, both from sums and products of positive numbers: neither cancels.
+    struct Chance {
+        double hit, miss;
     };
     struct Seen {
         uint32_t epoch = 0;
@@ -49,7 +56,7 @@ class Hierarchy {
         if (++epoch_ == 0) std::fill(seen_.begin(), seen_.end(), Seen{}), epoch_ = 1;
         const int64_t size = f.size();
         if (static_cast<int64_t>(lits_.size()) < size) {
-            lits_.resize(size), prob_.resize(size);
+            lits_.resize(size), prob_.resize(2 * size);
             parent_.resize(size), part_of_.resize(size), count_.resize(2 * size, 0);
         }
         if (static_cast<int64_t>(clauses_.size()) < f.num_clauses)
@@ -61,7 +68,7 @@ class Hierarchy {
             const bool is_new = seen.epoch != epoch_;
             const int32_t var = is_new ? n : seen.var;
             seen = {epoch_, var};
-            prob_[n] = f.prob[v];
+            prob_[2 * n] = f.prob[v], prob_[2 * n + 1] = 1.0 - f.prob[v];
             parent_[n] = n, part_of_[n] = -1;
             n += is_new;
             lits_[i] = 2 * var + (lit & 1);
@@ -69,11 +76,15 @@ class Hierarchy {
         for (int64_t c = 0; c < f.num_clauses; ++c)
             clauses_[c] = {static_cast<int32_t>(f.indptr[c]), static_cast<int32_t>(f.indptr[c + 1])};
     }
-    double literal_prob(int32_t lit) const { return lit & 1 ? 1.0 - prob_[lit >> 1] : prob_[lit >> 1]; }
-    double clause_prob(const Span &clause) const {
-        double p = 1.0;
-        for (int32_t i = clause.begin; i < clause.end; ++i) p *= literal_prob(lits_[i]);
-        return p;
+    double literal_prob(int32_t lit) const { return prob_[lit]; }
+    void require(int32_t lit, Chance &all) const {
+        all.miss += all.hit * literal_prob(lit ^ 1);
+        all.hit *= literal_prob(lit);
+    }
+    Chance clause_chance(const Span &clause) const {
+        Chance all{1.0, 0.0};
+        for (int32_t i = clause.begin; i < clause.end; ++i) require(lits_[i], all);
+        return all;
     }
     int32_t find(int32_t a) {
         while (parent_[a] != a) a = parent_[a] = parent_[parent_[a]];
@@ -81,8 +92,8 @@ class Hierarchy {
     }
 
     // P of the clauses first .. last: split into parts that share no variable, P = 1 - (1 - P1) (1 - P2) ...
-    double parts(int32_t first, int32_t last, int depth) {
-        if (last - first == 1) return clause_prob(clauses_[first]);
+    Chance parts(int32_t first, int32_t last, int depth) {
+        if (last - first == 1) return clause_chance(clauses_[first]);
         for (int32_t c = first; depth > 0 && c < last; ++c)  // at first `localise` has done it
             for (int32_t i = clauses_[c].begin; i < clauses_[c].end; ++i) {
                 const int32_t v = lits_[i] >> 1;
@@ -107,16 +118,16 @@ class Hierarchy {
             return connected(first, last, depth);
         }
         gather(first, last, base);
-        double hit = 0.0;
+        Chance any{0.0, 1.0};
         int32_t start = first;
         for (std::size_t part = base, count = ends_.size(); part < count && !stuck_; ++part) {
             const int32_t end = ends_[part];
-            const double p = end - start == 1 ? clause_prob(clauses_[start]) : connected(start, end, depth);
-            hit += p * (1.0 - hit);
+            const Chance one = end - start == 1 ? clause_chance(clauses_[start]) : connected(start, end, depth);
+            any.hit += any.miss * one.hit, any.miss *= one.miss;
             start = end;
         }
         ends_.resize(base);
-        return hit;
+        return any;
     }
     // Brings the clauses of each part together and turns sizes into ends.
     void gather(int32_t first, int32_t last, std::size_t base) {
@@ -127,14 +138,14 @@ class Hierarchy {
     }
 
     // P of several clauses that hang together: the literals of all of them, times the rest.
-    double connected(int32_t first, int32_t last, int depth) {
+    Chance connected(int32_t first, int32_t last, int depth) {
         const int32_t m = last - first;
         for (int32_t c = first; c < last; ++c)
             for (int32_t i = clauses_[c].begin; i < clauses_[c].end; ++i) ++count_[lits_[i]];
-        double p = 1.0;
+        Chance common{1.0, 0.0};
         common_.clear();
         for (int32_t i = clauses_[first].begin; i < clauses_[first].end; ++i)
-            if (count_[lits_[i]] == m) p *= literal_prob(lits_[i]), common_.push_back(lits_[i]);
+            if (count_[lits_[i]] == m) require(lits_[i], common), common_.push_back(lits_[i]);
         if (common_.empty() || depth >= kMaxDepth) {
             forget(first, last);
             return stuck(first, last);
@@ -153,30 +164,31 @@ class Hierarchy {
             units &= clauses_[c].width() == 1;
         }
         for (const int32_t lit : common_) count_[lit] = 0;
-        if (holds) return p;
-        return p * (units ? any_of(first, last) : parts(first, last, depth + 1));
+        if (holds) return common;
+        const Chance rest = units ? any_of(first, last) : parts(first, last, depth + 1);
+        return {common.hit * rest.hit, common.miss + common.hit * rest.miss};
     }
     void forget(int32_t first, int32_t last) {
         for (int32_t c = first; c < last; ++c)
             for (int32_t i = clauses_[c].begin; i < clauses_[c].end; ++i) count_[lits_[i]] = 0;
     }
     // Clauses of one literal each, which may be repeated.
-    double any_of(int32_t first, int32_t last) {
-        double hit = 0.0;
+    Chance any_of(int32_t first, int32_t last) {
+        Chance any{0.0, 1.0};
         bool holds = false;
         for (int32_t c = first; c < last; ++c) {
             const int32_t lit = lits_[clauses_[c].begin];
             if (count_[lit]) continue;
             count_[lit] = 1;
             holds |= count_[lit ^ 1] != 0;
-            hit += literal_prob(lit) * (1.0 - hit);
+            any.hit += any.miss * literal_prob(lit), any.miss *= literal_prob(lit ^ 1);
         }
         forget(first, last);
-        return holds ? 1.0 : hit;
+        return holds ? Chance{1.0, 0.0} : any;
     }
 
     // No rule applies: a truth table, if it is cheap. Frequent variables go to the high positions.
-    double stuck(int32_t first, int32_t last) {
+    Chance stuck(int32_t first, int32_t last) {
         stuck_ = true;
         vars_.clear();
         int64_t size = 0;
@@ -189,18 +201,18 @@ class Hierarchy {
             }
             few = vars_.size() <= kTableVars;
         }
-        double p = 0.0;
-        if (few) stuck_ = !tabulate(first, last, 1024 + 16 * size, p);
+        Chance out{0.0, 1.0};
+        if (few) stuck_ = !tabulate(first, last, 1024 + 16 * size, out);
         for (const int32_t v : vars_) count_[2 * v] = 0;
-        return p;
+        return out;
     }
-    bool tabulate(int32_t first, int32_t last, int64_t budget, double &p) {
+    bool tabulate(int32_t first, int32_t last, int64_t budget, Chance &out) {
         std::sort(vars_.begin(), vars_.end(), [this](int32_t x, int32_t y) {
             return count_[2 * x] != count_[2 * y] ? count_[2 * x] < count_[2 * y] : x < y;
         });
         const int k = static_cast<int>(vars_.size());
         double prob[kTableVars];
-        for (int j = 0; j < k; ++j) part_of_[vars_[j]] = j, prob[j] = prob_[vars_[j]];
+        for (int j = 0; j < k; ++j) part_of_[vars_[j]] = j, prob[j] = prob_[2 * vars_[j]];
         const auto masks = [this](const Span &clause, uint32_t &care, uint32_t &want) {
             care = want = 0;
             for (int32_t i = clause.begin; i < clause.end; ++i) {
@@ -216,13 +228,14 @@ class Hierarchy {
         if (budget < 0) return false;
         table_.reset(k);
         for (int32_t c = first; c < last; ++c) masks(clauses_[c], care, want), table_.add_clause(care, want);
-        p = table_.prob(prob);
+        out.hit = table_.prob(prob), out.miss = 1.0 - out.hit;
+        if (out.hit > 0.5) table_.negate(), out.miss = table_.prob(prob);
         return true;
     }
 
     std::vector<Seen> seen_;  // of every variable of the batch: its local number, if the epoch is this formula's
     uint32_t epoch_ = 0;
-    std::vector<double> prob_;
+    std::vector<double> prob_;  // of every local literal
     std::vector<int32_t> lits_, parent_, part_of_, ends_, common_, vars_;
     std::vector<int32_t> count_;  // of every local literal; 0 between the steps
     std::vector<Span> clauses_, sorted_;

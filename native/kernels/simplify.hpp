@@ -243,6 +243,10 @@ class Simplifier {
         Wide p = Wide::of(1.0);
         for (const int32_t lit : common) p = p * g_.literal_prob(lit);
         out_.log_factor = p.log();
+        if (Wide::of(0.5) < p) {  // 1 - F matters too, however small
+            out_.log_factor = 0.0;
+            for (const int32_t lit : common) out_.log_factor += std::log1p(-g_.literal_prob(lit ^ 1));
+        }
         out_.factored = static_cast<int64_t>(common.size());
         OwnedFormula left;
         left.literals.reserve(g_.size() - g_.num_clauses * out_.factored);
@@ -308,7 +312,8 @@ class Simplifier {
             if (!solve(of_component, first, last, mu)) continue;
             for (std::size_t i = first; i < last; ++i) drop[of_component[i].second] = 1;
             hit = either(hit, mu);
-            out_.log_miss += std::log1p(-std::min(mu.value(), 1.0));
+            out_.log_miss += last - first == 1 ? std::log(clause_miss(g_, of_component[first].second, mu))
+                                               : mu.log_complement();
             ++out_.solved;
         }
         out_.log_hit = std::min(hit.log(), 0.0);

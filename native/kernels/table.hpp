@@ -37,6 +37,10 @@ class TruthTable {
             subset = (subset - free) & free;
         } while (subset != 0);
     }
+    // From now on the table of the negation.
+    void negate() {
+        for (auto &word : words_) word = ~word;
+    }
     bool bit(uint32_t assignment) const { return words_[assignment >> 6] >> (assignment & 63) & 1; }
 
     // P(table), prob[j] the probability of position j. Doubles: the caller makes sure that no assignment's

@@ -31,6 +31,8 @@ struct Wide {
         return m == 0.0 ? -std::numeric_limits<double>::infinity()
                         : std::log(m) + static_cast<double>(e) * 354.891356446692;  // 512 ln 2
     }
+    // log(1 - x) likewise.
+    double log_complement() const { return e < 0 ? std::log1p(-value()) : std::log(complement()); }
     double value() const { return e == 0 ? m : std::exp(log()); }
 };
 

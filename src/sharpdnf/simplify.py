@@ -15,6 +15,7 @@ import numpy as np
 
 from sharpdnf import _native
 from sharpdnf.dnf import DNF, IntArray
+from sharpdnf.estimate import log1mexp
 
 NOTES = ("impossible", "duplicate", "absorbed", "fixed", "negated_units", "factored", "solved")
 """Clauses with a literal of probability 0, repeated clauses, clauses that hold another one, variables of probability
@@ -45,6 +46,11 @@ class Simplified:
     def combine(self, log_mu: float) -> float:
         """log P of the original from log mu of what remains: log F + log((1 - M) + M mu)."""
         return min(0.0, self.log_factor + float(np.logaddexp(self.log_hit, self.log_miss + min(log_mu, 0.0))))
+
+    def combine_complement(self, log_rest: float) -> float:
+        """log(1 - P) of the original from log(1 - mu): log((1 - F) + F M (1 - mu))."""
+        through = self.log_factor + self.log_miss + min(log_rest, 0.0)
+        return min(0.0, float(np.logaddexp(log1mexp(self.log_factor), through)))
 
 
 def simplify(dnf: DNF, *, solve: bool = True, seconds: float = math.inf) -> Simplified:
