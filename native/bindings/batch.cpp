@@ -29,13 +29,13 @@ static nb::dict details_of(const Answer &answer) {
 void bind_batch(nb::module_ &m) {
     m.def(
         "count_batch",
-        [](In<int64_t> indptr, In<int32_t> literals, In<double> prob, In<int64_t> formula_indptr, In<uint64_t> keys,
+        [](In<int64_t> indptr, In<int32_t> literals, In<double> prob, In<int64_t> formula_indptr, uint64_t seed, In<int64_t> numbers,
            int promise, bool complement, double epsilon, double delta, int64_t successes, int64_t third_successes,
            int64_t draws, int threads, double seconds, int64_t memory, bool details) {
             const Formula all = view(indptr, literals, prob);
             const auto num_formulas = static_cast<int64_t>(formula_indptr.shape(0)) - 1;
-            if (num_formulas < 0 || static_cast<int64_t>(keys.shape(0)) != num_formulas)
-                throw std::invalid_argument("count_batch: one key a formula");
+            if (num_formulas < 0 || static_cast<int64_t>(numbers.shape(0)) != num_formulas)
+                throw std::invalid_argument("count_batch: one number a formula");
             const int64_t *const ends = formula_indptr.data();
             for (int64_t i = 0; i < num_formulas; ++i)
                 if (ends[i] > ends[i + 1]) throw std::invalid_argument("count_batch: formula_indptr decreases");
@@ -49,7 +49,7 @@ void bind_batch(nb::module_ &m) {
                 Poll poll(seconds, signal_pending);
                 const Ask ask{static_cast<Promise>(promise), complement, epsilon, delta, successes, third_successes, draws,
                               static_cast<std::size_t>(std::max<int64_t>(memory, 0))};
-                rows = count_batch(all, ends, keys.data(), num_formulas, ask, threads, poll, details ? &answers : nullptr);
+                rows = count_batch(all, ends, seed, numbers.data(), num_formulas, ask, threads, poll, details ? &answers : nullptr);
             }
             if (PyErr_Occurred()) throw nb::python_error();
             nb::dict out;
@@ -73,7 +73,7 @@ void bind_batch(nb::module_ &m) {
             }
             return out;
         },
-        nb::arg("indptr"), nb::arg("literals"), nb::arg("prob"), nb::arg("formula_indptr"), nb::arg("keys"),
+        nb::arg("indptr"), nb::arg("literals"), nb::arg("prob"), nb::arg("formula_indptr"), nb::arg("seed"), nb::arg("numbers"),
         nb::arg("promise"), nb::arg("complement"), nb::arg("epsilon"), nb::arg("delta"), nb::arg("successes"),
         nb::arg("third_successes"), nb::arg("draws"), nb::arg("threads"), nb::arg("seconds"), nb::arg("memory"), nb::arg("details"), "The columns of every formula's answer.");
 }

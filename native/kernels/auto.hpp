@@ -117,7 +117,7 @@ class Auto {
     // Pairwise bounds cost about what so many draws cost; for so few clauses they cost nothing to speak of.
     static constexpr int64_t kPairsPayDraws = 1500, kPairsPayClauses = 300, kPairsPerLiteral = 16, kPairs = 100000, kMaxPairs = 20000000;
     // 512-bit word operations and draws for 1 - P where nobody asked for it, and where somebody did.
-    static constexpr int64_t kOwnOperations = 100000, kOwnDraws = 1 << 17;
+    static constexpr int64_t kOwnOperations = 50000, kOwnDraws = 1 << 17;
     static constexpr int64_t kAskedOperations = 2000000000, kAskedDraws = int64_t{1} << 36;
     static constexpr int kConditioned = 8;
 

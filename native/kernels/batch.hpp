@@ -8,9 +8,9 @@
 #include "auto.hpp"
 
 // Formula i is clauses formula_indptr[i] .. formula_indptr[i+1] of `all`; its draws depend on
-// keys[i] alone. `details`, if given, gets the whole answers.
-inline std::vector<Row> count_batch(const Formula &all, const int64_t *formula_indptr, const uint64_t *keys,
-                                    int64_t num_formulas, const Ask &ask, int threads, Poll &poll,
+// the seed and numbers[i] alone. `details`, if given, gets the whole answers.
+inline std::vector<Row> count_batch(const Formula &all, const int64_t *formula_indptr, uint64_t seed,
+                                    const int64_t *numbers, int64_t num_formulas, const Ask &ask, int threads, Poll &poll,
                                     std::vector<Answer> *details) {
     std::vector<Row> rows(num_formulas);
     if (details) details->resize(num_formulas);
@@ -33,8 +33,9 @@ inline std::vector<Row> count_batch(const Formula &all, const int64_t *formula_i
                 indptr.resize(last - first + 1);
                 for (int64_t c = first; c <= last; ++c) indptr[c - first] = all.indptr[c] - start;
                 const bool sparing = late && num_formulas > 1 && grace.fetch_sub(size) < size;
+                uint64_t state = seed + static_cast<uint64_t>(numbers[i]) * 0x9e3779b97f4a7c15ULL;
                 const Answer answer = chooser.run({indptr.data(), all.literals + start, all.prob, last - first, all.num_vars},
-                                                  keys[i], each, own, hierarchy, sparing);
+                                                  splitmix64(state), each, own, hierarchy, sparing);
                 rows[i] = Row(answer);
                 if (details) (*details)[i] = answer;
             };

@@ -9,10 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sharpdnf import _native
-from sharpdnf.dnf import DNF, Batch
+from sharpdnf.dnf import DNF, Batch, IntArray
 from sharpdnf.engines.registry import engine
 from sharpdnf.engines.sampling import ESTIMATORS, hoeffding_draws, successes_needed
 from sharpdnf.estimate import COMPLEMENTS, GUARANTEES, OF, Estimate, Limit
@@ -31,11 +30,12 @@ def auto_batch(
     of: str,
     epsilon: float,
     delta: float,
-    keys: npt.NDArray[np.uint64],
+    seed: int,
+    numbers: IntArray,
     limit: Limit,
     details: bool = False,
 ) -> Columns:
-    """Columns with one entry a formula; formula i's draws come from ``keys[i]`` alone.
+    """Columns with one entry a formula; formula i's draws depend on the seed and ``numbers[i]`` alone.
 
     ``details`` adds a list under "details": what ``info`` says of each answer.
     """
@@ -43,7 +43,8 @@ def auto_batch(
     columns: Columns = _native.count_batch(
         *batch.dnf.arrays,
         batch.formula_indptr,
-        keys,
+        seed=_hashed(seed),
+        numbers=numbers,
         promise=GUARANTEES.index(guarantee),
         complement=of == "complement",
         epsilon=epsilon,
@@ -81,27 +82,33 @@ def auto(
     rng: np.random.Generator,
     limit: Limit,
 ) -> Estimate:
-    keys = rng.integers(2**64, size=1, dtype=np.uint64)
+    seed = int(rng.integers(2**63))
     batch = Batch(dnf, np.array([0, dnf.num_clauses]))
     columns = auto_batch(
-        batch, guarantee=guarantee, of="prob", epsilon=epsilon, delta=delta, keys=keys, limit=limit, details=True
-    )
+        batch, guarantee=guarantee, of="prob", epsilon=epsilon, delta=delta, seed=seed, numbers=np.zeros(1, np.int64),
+        limit=limit, details=True,
+    )  # fmt: skip
     return estimate_of(columns, epsilon, delta)
 
 
 def estimate_of(columns: Columns, epsilon: float, delta: float) -> Estimate:
     """The first formula's answer, with its details."""
-    row = {name: columns[name][0] for name in ("guarantee", "engine", "of")}
+    row: dict[str, Any] = {name: columns[name][0] for name in ("guarantee", "engine", "of")}
+    row |= {name: float(columns[name][0]) for name in LOGS}
     drawn = row["engine"] == "sampling" and (row["guarantee"] != "bounds" or row["of"] == "complement")
     return Estimate(
         **row,
-        **{name: float(columns[name][0]) for name in LOGS},
         epsilon=epsilon if row["guarantee"] in ("relative", "additive") else None,
         delta=None if row["guarantee"] == "none" else delta if drawn else 0.0,
         samples=int(columns["samples"][0]),
         met=bool(columns["met"][0]),
         info=columns["details"][0],
     )
+
+
+def _hashed(seed: int) -> int:
+    """A seed of any size as 64 bits: seeds that are close, or that agree in their last bits, share no stream."""
+    return int(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0])
 
 
 def _info(details: dict[str, Any], method: str) -> dict[str, Any]:

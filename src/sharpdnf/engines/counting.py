@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sharpdnf.dnf import DNF, Batch, IntArray
 from sharpdnf.engines.bounds import certified_bounds, clip
@@ -96,7 +95,8 @@ def _batch_of_one(dnf: DNF, asked: Asked, seed: int, limit: Limit) -> Estimate:
         of=asked.of,
         epsilon=asked.epsilon,
         delta=asked.delta,
-        keys=stream_keys(seed, np.zeros(1, dtype=np.int64)),
+        seed=seed,
+        numbers=np.zeros(1, dtype=np.int64),
         limit=limit,
         details=True,
         **asked.options,
@@ -136,27 +136,13 @@ def make_rng(rng: Seed) -> tuple[np.random.Generator, int]:
     return np.random.Generator(np.random.SFC64(seed)), seed
 
 
-def stream_keys(seed: int, numbers: IntArray) -> npt.NDArray[np.uint64]:
-    """The key of the draws of formula ``numbers[i]``: of it and the seed alone, however the work is cut up.
-
-    The seed, of any size, is hashed to 64 bits; the numbers are mixed in by splitmix64, one to one.
-    """
-    base = np.random.SeedSequence(seed).generate_state(1, np.uint64)[0]
-    with np.errstate(over="ignore"):
-        key = base + (np.asarray(numbers).astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-        key = (key ^ (key >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        key = (key ^ (key >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    keys: npt.NDArray[np.uint64] = key ^ (key >> np.uint64(31))
-    return keys
-
-
 def _stream(seed: int, number: int) -> np.random.Generator:
-    """The same for an engine that draws from a numpy Generator."""
+    """The draws of formula ``number``: they depend on it and the seed alone, however the work is cut up."""
     return np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=(number,))))
 
 
 def count_list(dnfs: Sequence[DNF], asked: Asked, seed: int, numbers: IntArray, limit: Limit) -> list[Estimate]:
-    """The answers of an engine that takes formulas one by one or as a list; formula i draws as number ``numbers[i]``."""
+    """The answers of an engine that takes formulas one by one or as a list; formula i has the number ``numbers[i]``."""
     found = asked.engine
     out: dict[int, Estimate] = {}
     todo: dict[int, tuple[DNF, Simplified | None]] = {}
@@ -174,13 +160,12 @@ def count_list(dnfs: Sequence[DNF], asked: Asked, seed: int, numbers: IntArray, 
                 info = {"why": "simplification decides it", **_notes(simple)}
                 out[i] = put_together(exact_estimate(-math.inf, "simplify", info=info), simple)
     ran = _run([dnf for dnf, _ in todo.values()], [int(numbers[i]) for i in todo], asked, seed, limit)
-    for (i, (dnf, simple)), estimate in zip(todo.items(), ran, strict=True):
-        if not estimate.met and estimate.log_certified_lower == -math.inf:
-            estimate = clip(estimate, *certified_bounds(dnf, seconds=limit.seconds_left))
-        if simple is not None:
-            whole = put_together(estimate, simple)
-            estimate = whole.replace(count=None, info={**estimate.info, **_notes(simple)})
+    for (i, (dnf, left)), estimate in zip(todo.items(), ran, strict=True):
         out[i] = estimate
+        if not estimate.met and estimate.log_certified_lower == -math.inf:
+            out[i] = clip(estimate, *certified_bounds(dnf, seconds=limit.seconds_left))
+        if left is not None:
+            out[i] = put_together(out[i], left).replace(count=None, info={**estimate.info, **_notes(left)})
     return [out[i].replace(of=asked.of) for i in range(len(dnfs))]
 
 

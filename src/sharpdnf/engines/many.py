@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from sharpdnf.dnf import DNF, Batch, IntArray
 from sharpdnf.engines.auto import LOGS
-from sharpdnf.engines.counting import Asked, Seed, count_list, make_limit, make_seed, stream_keys
+from sharpdnf.engines.counting import Asked, Seed, count_list, make_limit, make_seed
 
 Table = dict[str, npt.NDArray[Any]]
 
@@ -29,7 +29,7 @@ def count_many(
     numbers: IntArray | None = None,
     **options: Any,
 ) -> Table:
-    """Counts every formula as ``count`` does; returns columns, one entry a formula. ``delta`` holds for each on its own.
+    """Counts every formula as ``count`` does; returns columns, one entry a formula. ``delta`` holds for each of them.
 
     Columns: prob, lower, upper, certified_lower, certified_upper, complement, complement_lower, complement_upper,
     their log_ versions, guarantee, of, engine, samples, met, seed (of the whole run, the same in every row).
@@ -42,9 +42,10 @@ def count_many(
     limit = make_limit(timeout, threads)
     seed = make_seed(rng)
     stacked = batch if isinstance(batch, Batch) else Batch.of(batch)
-    places = np.arange(len(stacked)) if numbers is None else np.asarray(numbers)
+    places = np.arange(len(stacked)) if numbers is None else np.ascontiguousarray(numbers)
     if places.shape != (len(stacked),) or places.dtype.kind not in "iu" or np.any(places < 0):
         raise ValueError(f"numbers must be one whole number, not negative, for each of {len(stacked)} formulas")
+    places = places.astype(np.int64, copy=False)
     if asked.engine.run_batch is not None:
         columns = asked.engine.run_batch(
             stacked,
@@ -52,7 +53,8 @@ def count_many(
             of=of,
             epsilon=epsilon,
             delta=delta,
-            keys=stream_keys(seed, places),
+            seed=seed,
+            numbers=places,
             limit=limit,
             **options,
         )

@@ -41,7 +41,8 @@ class Engine:
     run_many: Callable[..., list[Estimate]] | None = None
     """The same for a list of formulas at once, where that is faster than one by one."""
     run_batch: Callable[..., dict[str, Any]] | None = None
-    """The same for a Batch, with no Python object a formula: takes ``keys``, one a formula, and returns columns."""
+    """The same for a Batch, with no Python object a formula: takes ``of``, ``seed`` and ``numbers``, one a formula, and
+    returns columns."""
     counts_models: bool = False
     """Whether it sets ``count`` to the number of models itself where all probabilities are 1/2; then it gets the
     formula as it is."""

@@ -51,7 +51,8 @@ def decide(
     reached = np.full(len(batch), np.inf)
     rng = np.random.default_rng(options.rng)
     for epsilon in epsilons:
-        found = count_batch(select(batch, todo), options.replace(epsilon=epsilon, delta=share, rng=rng))
+        ask = options.replace(epsilon=epsilon, delta=share, rng=rng, numbers=todo)
+        found = count_batch(select(batch, todo), ask)
         counts = found if counts is None else _update(counts, found, todo)
         reached[todo] = epsilon
         inside, outside = verdict(counts, cuts, limit, descending=descending)
