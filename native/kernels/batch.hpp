@@ -16,8 +16,8 @@ inline std::vector<Row> count_batch(const Formula &all, const int64_t *formula_i
     if (details) details->resize(num_formulas);
     const Auto chooser(ask);
     constexpr int64_t kTaken = 8;  // formulas a thread takes at a time
-    // Literals of formulas that are still looked at closely after the deadline: some 20 ms. Then one pass is all.
-    std::atomic<int64_t> grace{1 << 20};
+    // Literals of formulas that are still looked at closely after the deadline: a few ms. Then one pass is all.
+    std::atomic<int64_t> grace{1 << 16};
     std::atomic<int64_t> next{0};
     std::atomic<bool> failed{false};
     std::exception_ptr error;

@@ -6,7 +6,6 @@ import math
 import operator
 import os
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,7 +52,7 @@ def count(
     if asked.engine.run_batch is not None:
         estimate = _batch_of_one(dnf, asked, seed, limit)
     else:
-        estimate = count_list([dnf], asked, seed, np.zeros(1, dtype=np.int64), limit)[0]
+        estimate = count_list(_one(dnf), asked, seed, np.zeros(1, dtype=np.int64), limit)[0]
     return _finish(dnf, estimate, asked.guarantee, seed, limit, started)
 
 
@@ -67,6 +66,11 @@ class Asked:
     epsilon: float
     delta: float
     options: dict[str, Any]
+
+    @property
+    def common(self) -> dict[str, Any]:
+        """What every engine that takes single formulas or lists of them is passed."""
+        return {"guarantee": self.guarantee, "epsilon": self.epsilon, "delta": self.delta, **self.options}
 
     @classmethod
     def check(
@@ -85,12 +89,16 @@ class Asked:
         return cls(found, wanted, of, epsilon, delta, options)
 
 
+def _one(dnf: DNF) -> Batch:
+    return Batch(dnf, np.array([0, dnf.num_clauses]))
+
+
 def _batch_of_one(dnf: DNF, asked: Asked, seed: int, limit: Limit) -> Estimate:
     from sharpdnf.engines.auto import estimate_of
 
     assert asked.engine.run_batch is not None
     columns = asked.engine.run_batch(
-        Batch(dnf, np.array([0, dnf.num_clauses])),
+        _one(dnf),
         guarantee=asked.guarantee,
         of=asked.of,
         epsilon=asked.epsilon,
@@ -141,42 +149,56 @@ def _stream(seed: int, number: int) -> np.random.Generator:
     return np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=(number,))))
 
 
-def count_list(dnfs: Sequence[DNF], asked: Asked, seed: int, numbers: IntArray, limit: Limit) -> list[Estimate]:
-    """The answers of an engine that takes formulas one by one or as a list; formula i has the number ``numbers[i]``."""
+def count_list(batch: Batch, asked: Asked, seed: int, numbers: IntArray, limit: Limit) -> list[Estimate]:
+    """The answers of an engine that takes formulas one by one or as a list; formula i has the number ``numbers[i]``.
+
+    Only the first ones, at least one, if the deadline comes before they have all been taken up.
+    """
     found = asked.engine
-    out: dict[int, Estimate] = {}
-    todo: dict[int, tuple[DNF, Simplified | None]] = {}
-    for i, dnf in enumerate(dnfs):
-        log_prob = trivial_log_prob(dnf)
-        if log_prob is not None:
-            out[i] = exact_estimate(log_prob, "trivial", info={"why": "no clause" if log_prob else "an empty clause"})
-        elif not found.simplify or (found.counts_models and _even(dnf)):
-            todo[i] = dnf, None
-        else:
-            simple = simplify(dnf, seconds=limit.seconds_left)
-            if simple.dnf.num_clauses:
-                todo[i] = simple.dnf, simple
-            else:
-                info = {"why": "simplification decides it", **_notes(simple)}
-                out[i] = put_together(exact_estimate(-math.inf, "simplify", info=info), simple)
-    ran = _run([dnf for dnf, _ in todo.values()], [int(numbers[i]) for i in todo], asked, seed, limit)
-    for (i, (dnf, left)), estimate in zip(todo.items(), ran, strict=True):
-        out[i] = estimate
-        if not estimate.met and estimate.log_certified_lower == -math.inf:
-            out[i] = clip(estimate, *certified_bounds(dnf, seconds=limit.seconds_left))
-        if left is not None:
-            out[i] = put_together(out[i], left).replace(count=None, info={**estimate.info, **_notes(left)})
-    return [out[i].replace(of=asked.of) for i in range(len(dnfs))]
+    out: list[Estimate] = []
+    together: list[tuple[int, DNF, Simplified | None]] = []  # left for an engine that takes them at once
+    for i in range(len(batch)):
+        if i and limit.expired:
+            break
+        ready, dnf, simple = _prepare(batch[i], found, limit)
+        if ready is None and found.run_many is None:
+            stream = _stream(seed, int(numbers[i]))
+            ready = _complete(found.run(dnf, rng=stream, limit=limit, **asked.common), dnf, simple, limit)
+        elif ready is None:
+            together.append((i, dnf, simple))
+            ready = exact_estimate(0.0, "pending")
+        out.append(ready.replace(of=asked.of))
+    if together:
+        assert found.run_many is not None
+        stream = _stream(seed, int(numbers[together[0][0]]))
+        ran = found.run_many([dnf for _, dnf, _ in together], rng=stream, limit=limit, **asked.common)
+        for (i, dnf, simple), estimate in zip(together, ran, strict=True):
+            out[i] = _complete(estimate, dnf, simple, limit).replace(of=asked.of)
+    return out
 
 
-def _run(dnfs: list[DNF], numbers: list[int], asked: Asked, seed: int, limit: Limit) -> list[Estimate]:
-    common = {"guarantee": asked.guarantee, "epsilon": asked.epsilon, "delta": asked.delta, "limit": limit}
-    if asked.engine.run_many is not None:
-        return asked.engine.run_many(dnfs, rng=_stream(seed, numbers[0] if numbers else 0), **common, **asked.options)
-    return [
-        asked.engine.run(dnf, rng=_stream(seed, number), **common, **asked.options)
-        for dnf, number in zip(dnfs, numbers, strict=True)
-    ]
+def _prepare(dnf: DNF, found: Engine, limit: Limit) -> tuple[Estimate | None, DNF, Simplified | None]:
+    """(the answer, if it takes no engine; what the engine is to count; how its answer becomes the whole's)."""
+    log_prob = trivial_log_prob(dnf)
+    if log_prob is not None:
+        why = "no clause" if log_prob else "an empty clause"
+        return exact_estimate(log_prob, "trivial", info={"why": why}), dnf, None
+    if not found.simplify or (found.counts_models and _even(dnf)):
+        return None, dnf, None
+    simple = simplify(dnf, seconds=limit.seconds_left)
+    if simple.dnf.num_clauses:
+        return None, simple.dnf, simple
+    solved = exact_estimate(-math.inf, "simplify", info={"why": "simplification decides it", **_notes(simple)})
+    return put_together(solved, simple), dnf, simple
+
+
+def _complete(estimate: Estimate, dnf: DNF, simple: Simplified | None, limit: Limit) -> Estimate:
+    """The engine's answer with bounds, if it came without, and that of the whole formula from it."""
+    if not estimate.met and estimate.log_certified_lower == -math.inf:
+        estimate = clip(estimate, *certified_bounds(dnf, seconds=limit.seconds_left))
+    if simple is None:
+        return estimate
+    return put_together(estimate, simple).replace(count=None, info={**estimate.info, **_notes(simple)})
 
 
 def _notes(simple: Simplified) -> dict[str, Any]:
