@@ -16,6 +16,7 @@
 #include <limits>
 
 #include "bounds.hpp"
+#include "chance.hpp"
 #include "conditioned.hpp"
 #include "dtree.hpp"
 #include "formula.hpp"
@@ -23,6 +24,7 @@
 #include "poll.hpp"
 #include "sample.hpp"
 #include "simplify.hpp"
+#include "stopping.hpp"
 
 enum class Promise : int8_t { exact = 0, relative = 1, additive = 2, bounds = 3, none = 4 };
 enum class Method : int8_t { trivial = 0, simplify = 1, bounds = 2, dtree = 3, sampling = 4, conditioned = 5 };
@@ -77,21 +79,6 @@ struct Row {
           complement(a.complement) {}
 };
 
-// A Gamma(shape) draw, shape >= 1 (Marsaglia and Tsang 2000), with normals by the polar method.
-inline double gamma_draw(double shape, Random &random) {
-    const double d = shape - 1.0 / 3.0, c = 1.0 / std::sqrt(9.0 * d);
-    for (;;) {
-        double a, b, r;
-        do {
-            a = 2.0 * random.uniform() - 1.0, b = 2.0 * random.uniform() - 1.0, r = a * a + b * b;
-        } while (r >= 1.0 || r == 0.0);
-        const double x = a * std::sqrt(-2.0 * std::log(r) / r), root = 1.0 + c * x;
-        if (root <= 0.0) continue;
-        const double v = root * root * root, u = 1.0 - random.uniform();
-        if (std::log(u) < 0.5 * x * x + d - d * v + d * std::log(v)) return d * v;
-    }
-}
-
 // The end of {q : n KL(mean || q) <= log(2 / delta)} on one side of the mean: by Chernoff's bound the set holds the
 // probability behind n independent draws with this mean, except with probability delta.
 inline double chernoff_end(double mean, double n, double delta, bool upper) {
@@ -130,15 +117,15 @@ class Auto {
         for (int64_t c = 0; c < f.num_clauses; ++c)
             if (f.indptr[c] == f.indptr[c + 1]) return exactly(0.0, kNever, Method::trivial, "an empty clause");
         if (sparing) return finish(at_a_glance(f), "the time limit");
-        double log_hit, log_miss;
-        if (hierarchy.solve(f, log_hit, log_miss))
-            return exactly(log_hit, log_miss, Method::simplify, "common literals and independent parts decide it");
+        Bounds bounds;
+        if (hierarchy.solve(f, bounds))
+            return tight(bounds, Method::simplify, "common literals and independent parts decide it");
         const SimplifyResult simple = simplify(f, {}, poll);
         const Formula rest = simple.unchanged ? f : simple.formula.view();
         Answer out;
         if (rest.num_clauses == 0) out = exactly(kNever, 0.0, Method::simplify, "simplification decides it");
         else out = solve(rest, key, threads, poll);
-        put_together(simple, out);
+        put_together(simple.fold, out);
         const int64_t notes[] = {simple.impossible, simple.duplicate, simple.absorbed, simple.fixed,
                                  simple.negated_units, simple.factored, simple.solved};
         std::copy(std::begin(notes), std::end(notes), out.notes.begin());
@@ -153,19 +140,26 @@ class Auto {
         out.method = method, out.why = why;
         return out;
     }
-    static double log_sum(double a, double b) {
-        const double top = std::max(a, b);
-        return top == kNever ? kNever : top + std::log(std::exp(a - top) + std::exp(b - top));
+    // An exact answer, its ends apart by rounding or by next to nothing.
+    static Answer tight(const Bounds &bounds, Method method, const char *why) {
+        Answer out = unknown(method);
+        narrow(out, bounds);
+        out.why = why;
+        for (Side *side : {&out.hit, &out.miss}) {
+            side->lower = side->sure_lower, side->upper = side->sure_upper;
+            side->value = between(*side, false);
+        }
+        return out;
     }
-    // P = F ((1 - M) + M mu), 1 - P = (1 - F) + F M (1 - mu).
-    static void put_together(const SimplifyResult &simple, Answer &out) {
-        if (simple.log_factor == 0.0 && simple.log_hit == kNever && simple.log_miss == 0.0) return;
-        const double outside = log1mexp(simple.log_factor), through = simple.log_factor + simple.log_miss;
-        Side &hit = out.hit, &miss = out.miss;
-        for (double *x : {&hit.value, &hit.lower, &hit.upper, &hit.sure_lower, &hit.sure_upper})
-            *x = std::min(0.0, simple.log_factor + log_sum(simple.log_hit, simple.log_miss + std::min(*x, 0.0)));
-        for (double *x : {&miss.value, &miss.lower, &miss.upper, &miss.sure_lower, &miss.sure_upper})
-            *x = std::min(0.0, log_sum(outside, through + std::min(*x, 0.0)));
+    static void put_together(const Fold &fold, Answer &out) {
+        if (fold.trivial()) return;
+        const auto pair = [&fold](double &hit, double &miss, int direction) {
+            const auto whole = fold.whole(hit, miss, direction);
+            hit = whole.log_p, miss = whole.log_q;
+        };
+        pair(out.hit.value, out.miss.value, 0);
+        pair(out.hit.lower, out.miss.upper, -1), pair(out.hit.upper, out.miss.lower, 1);
+        pair(out.hit.sure_lower, out.miss.sure_upper, -1), pair(out.hit.sure_upper, out.miss.sure_lower, 1);
     }
 
     // --- what the ends promise ------------------------------------------------------------------------------
@@ -209,10 +203,16 @@ class Auto {
         a.why = why;
         return a;
     }
-    double middle(const Side &side) const {
-        const double ratio = side.sure_upper == kNever ? 1.0 : std::exp(side.sure_lower - side.sure_upper);
-        if (ask_.promise == Promise::additive) return side.sure_upper + std::log((1.0 + ratio) / 2.0);
-        return ratio > 0.0 ? side.sure_lower + std::log(2.0 / (1.0 + ratio)) : side.sure_upper - std::log(2.0);
+    double middle(const Side &side) const { return between(side, ask_.promise == Promise::additive); }
+    // The mean or the harmonic mean of the ends that hold surely; near 1 it has the digits of what is missing to 1.
+    static double between(const Side &side, bool mean) {
+        if (side.sure_lower == side.sure_upper) return side.sure_lower;
+        const double half = std::log1p(std::expm1(side.sure_lower - side.sure_upper) / 2.0);  // log((1 + l / u) / 2)
+        if (mean) return side.sure_upper + half;
+        return side.sure_lower > kNever ? side.sure_lower - half : side.sure_upper - std::log(2.0);
+    }
+    static void narrow(Answer &a, const Bounds &bounds) {
+        narrow(a, bounds.lower.log_p<false>(), bounds.upper.log_p<true>(), bounds.upper.log_q<false>(), bounds.lower.log_q<true>());
     }
     static void narrow(Answer &a, double log_lower, double log_upper, double log_miss_lower, double log_miss_upper) {
         a.hit.sure_lower = std::max(a.hit.sure_lower, log_lower);
@@ -234,11 +234,13 @@ class Auto {
         Wide largest, sum;
         int64_t widest = 0;
         for (int64_t c = 0; c < f.num_clauses; ++c) {
-            const Wide p = clause_prob(f, c);
+            const Wide p = product(f.literals + f.indptr[c], f.literals + f.indptr[c + 1],
+                                   [&f](int32_t lit) { return f.literal_prob(lit); }).p();
             if (largest < p) largest = p;
             sum = sum + p;
             widest = std::max(widest, f.indptr[c + 1] - f.indptr[c]);
         }
+        // Every sum and product of k factors is off by at most about k units in the last place.
         const double slack = 1e-12 + 4e-16 * static_cast<double>(f.num_clauses + widest);
         Answer out = unknown(Method::bounds);
         out.stopped = "time limit";
@@ -252,7 +254,7 @@ class Auto {
         Poll signals(kEver, nullptr);
         const Interval sure = certified_bounds(f, pairs, signals, poll);
         Answer out = unknown(Method::bounds);
-        narrow(out, sure.log_lower, sure.log_upper, sure.log_miss_lower, sure.log_miss_upper);
+        narrow(out, sure.log_lower, sure.log_upper, sure.log_complement_lower, sure.log_complement_upper);
         out.unate = sure.unate, out.pairs = sure.pairs;
         return out;
     }
@@ -270,7 +272,7 @@ class Auto {
             const char *why = ask_.promise == Promise::exact ? "exact was asked for" : "a small d-tree decides it";
             if (exact && (!ask_.complement || best.miss.sure_upper - best.miss.sure_lower < 1e-9)) {
                 Answer out = finish(best, why);
-                out.hit.sure_lower = out.hit.sure_upper = out.hit.lower = out.hit.upper = out.hit.value;
+                out.hit.value = between(out.hit, false), out.miss.value = between(out.miss, false);
                 out.promise = Promise::exact, out.met = true, out.complement = false;
                 return out;
             }
@@ -309,26 +311,18 @@ class Auto {
             options.additive_epsilon = ask_.epsilon;
         }
         const DTreeResult tree = dtree(f, options);
-        // Its P is right to a part of 1e-12, so 1 - P is to 1e-12.
-        const double slack = DTree::kRounding, low = std::exp(tree.log_lower), high = std::exp(tree.log_upper);
-        const double log_low = std::log(std::max(0.0, 1.0 - high - slack)), log_high = std::log(std::min(1.0, 1.0 - low + slack));
         best.method = Method::dtree;
         best.nodes = tree.nodes, best.stopped = tree.stopped;
-        if (tree.exact) {
-            best.hit.sure_lower = tree.log_lower, best.hit.sure_upper = tree.log_upper;
-            best.miss.sure_lower = log_low, best.miss.sure_upper = log_high;
-        } else {
-            narrow(best, tree.log_lower, tree.log_upper, log_low, log_high);
-        }
+        narrow(best, tree.bounds);
         return tree.exact;
     }
 
     // --- sampling -------------------------------------------------------------------------------------------
 
     struct Streams {
-        uint64_t main, pilot, failures, noise;
+        uint64_t main, pilot, failures;
         explicit Streams(uint64_t key)
-            : main(splitmix64(key)), pilot(splitmix64(key)), failures(splitmix64(key)), noise(splitmix64(key)) {}
+            : main(splitmix64(key)), pilot(splitmix64(key)), failures(splitmix64(key)) {}
     };
     static constexpr int64_t kUnlimited = int64_t{1} << 62;
 
@@ -355,7 +349,7 @@ class Auto {
         if (!result.complete) return cut(plan, result, best);
         told(plan, result, out);
         out.samples += spent;
-        const double log_prob = plan.log_scale + stopped_at(needed, result.draws, streams);
+        const double log_prob = plan.log_scale + stopping::log_estimate(needed, result.draws);
         out.met = true, out.promise = Promise::relative, out.complement = false;
         out.why = "certified bounds were too wide";
         out.hit.value = out.hit.inside(log_prob);
@@ -364,11 +358,6 @@ class Auto {
         return out;
     }
 
-    // log of the estimate after `draws` draws with `successes` successes, the last draw being one of them.
-    static double stopped_at(int64_t successes, int64_t draws, const Streams &streams) {
-        Random random(streams.noise);
-        return std::log(static_cast<double>(successes - 1)) - std::log(gamma_draw(static_cast<double>(draws), random));
-    }
     // Counts failures. True if `out` is the answer; else it holds what the draws say of 1 - P.
     bool failing(SamplePlan &plan, const Streams &streams, const SampleResult &pilot, int threads, Poll &poll, Answer &out) const {
         const int64_t operations = ask_.complement ? kAskedOperations : kOwnOperations;
@@ -385,7 +374,7 @@ class Auto {
         }
         out.promise = Promise::relative;
         if (result.successes >= ask_.third_successes) {
-            const double log_miss = stopped_at(ask_.third_successes, result.draws, streams);
+            const double log_miss = stopping::log_estimate(ask_.third_successes, result.draws);
             out.miss.value = out.miss.inside(log_miss);
             out.miss.keep_within(log_miss - std::log1p(ask_.epsilon), log_miss - std::log1p(-ask_.epsilon));
             mirror(out.miss, out.hit);

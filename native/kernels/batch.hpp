@@ -1,11 +1,9 @@
 // Thousands of formulas over one variable space, counted in parallel: what `auto` does, without leaving native code.
 #pragma once
 #include <atomic>
-#include <exception>
-#include <system_error>
-#include <thread>
 
 #include "auto.hpp"
+#include "threads.hpp"
 
 // Formula i is clauses formula_indptr[i] .. formula_indptr[i+1] of `all`; its draws depend on
 // the seed and numbers[i] alone. `details`, if given, gets the whole answers.
@@ -20,10 +18,11 @@ inline std::vector<Row> count_batch(const Formula &all, const int64_t *formula_i
     std::atomic<int64_t> grace{1 << 16};
     std::atomic<int64_t> next{0};
     std::atomic<bool> failed{false};
-    std::exception_ptr error;
     const int crew = static_cast<int>(std::min<int64_t>(std::max(1, threads), std::max<int64_t>(1, num_formulas / 16)));
     const int each = std::max(1, threads / crew);  // where formulas are few, threads share the draws of one
-    const auto work = [&](Poll &own) {
+    const auto work = [&](int t) {
+        Poll helper(poll, 0);
+        Poll &own = t == 0 ? poll : helper;
         std::vector<int64_t> indptr;
         try {
             Hierarchy hierarchy(all.num_vars);
@@ -46,20 +45,10 @@ inline std::vector<Row> count_batch(const Formula &all, const int64_t *formula_i
                     one(i, late);
                 }
         } catch (...) {
-            if (!failed.exchange(true)) error = std::current_exception();
+            failed.store(true);  // the others need not go on
+            throw;
         }
     };
-    std::vector<std::thread> pool;
-    try {
-        for (int t = 1; t < crew; ++t)
-            pool.emplace_back([&] {
-                Poll own(poll, 0);
-                work(own);
-            });
-    } catch (const std::system_error &) {  // no more threads are to be had: those that run do the work
-    }
-    work(poll);
-    for (auto &thread : pool) thread.join();
-    if (error) std::rethrow_exception(error);
+    run_on_threads(crew - 1, work);
     return rows;
 }

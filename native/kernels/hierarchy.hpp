@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "chance.hpp"
 #include "formula.hpp"
 #include "table.hpp"
 
@@ -20,19 +21,13 @@ class Hierarchy {
 
     explicit Hierarchy(int64_t num_vars) : seen_(num_vars) {}
 
-    // Writes log P(f) and log(1 - P(f)), f without empty clause; false if it is stuck or one of the two needs a wider
-    // exponent.
-    bool solve(const Formula &f, double &log_hit, double &log_miss) {
+    // Writes bounds of P(f) that are apart by rounding only, f without empty clause; false if it is stuck.
+    bool solve(const Formula &f, Bounds &bounds) {
         if (f.size() > kMaxLiterals) return false;
         localise(f);
         stuck_ = false;
-        const Chance all = parts(0, static_cast<int32_t>(f.num_clauses), 0);
-        // An underflow loses less than 1e-300 in each of a few hundred thousand steps: nothing beside 1e-280.
-        if (stuck_ || !(all.hit > 1e-280) || !(all.miss > 1e-280)) return false;
-        // Close to 1 the other one says more.
-        log_hit = all.miss < 0.1 ? std::log1p(-all.miss) : std::min(std::log(all.hit), 0.0);
-        log_miss = all.hit < 0.1 ? std::log1p(-all.hit) : std::min(std::log(all.miss), 0.0);
-        return true;
+        bounds = parts(0, static_cast<int32_t>(f.num_clauses), 0);
+        return !stuck_;
     }
 
   private:
@@ -40,10 +35,6 @@ class Hierarchy {
     struct Span {
         int32_t begin, end;
         int32_t width() const { return end - begin; }
-    };
-    // P and 1 - P, both from sums and products of positive numbers: neither cancels.
-    struct Chance {
-        double hit, miss;
     };
     struct Seen {
         uint32_t epoch = 0;
@@ -56,7 +47,7 @@ class Hierarchy {
         if (++epoch_ == 0) std::fill(seen_.begin(), seen_.end(), Seen{}), epoch_ = 1;
         const int64_t size = f.size();
         if (static_cast<int64_t>(lits_.size()) < size) {
-            lits_.resize(size), prob_.resize(2 * size);
+            lits_.resize(size), prob_.resize(size);
             parent_.resize(size), part_of_.resize(size), count_.resize(2 * size, 0);
         }
         if (static_cast<int64_t>(clauses_.size()) < f.num_clauses)
@@ -68,7 +59,7 @@ class Hierarchy {
             const bool is_new = seen.epoch != epoch_;
             const int32_t var = is_new ? n : seen.var;
             seen = {epoch_, var};
-            prob_[2 * n] = f.prob[v], prob_[2 * n + 1] = 1.0 - f.prob[v];
+            prob_[n] = f.prob[v];
             parent_[n] = n, part_of_[n] = -1;
             n += is_new;
             lits_[i] = 2 * var + (lit & 1);
@@ -76,24 +67,21 @@ class Hierarchy {
         for (int64_t c = 0; c < f.num_clauses; ++c)
             clauses_[c] = {static_cast<int32_t>(f.indptr[c]), static_cast<int32_t>(f.indptr[c + 1])};
     }
-    double literal_prob(int32_t lit) const { return prob_[lit]; }
-    void require(int32_t lit, Chance &all) const {
-        all.miss += all.hit * literal_prob(lit ^ 1);
-        all.hit *= literal_prob(lit);
+    double literal_prob(int32_t lit) const { return lit & 1 ? 1.0 - prob_[lit >> 1] : prob_[lit >> 1]; }
+    Bounds term(const int32_t *first, const int32_t *last) const {
+        const auto prob = [this](int32_t lit) { return literal_prob(lit); };
+        return Bounds::about(product(first, last, prob), product_units(last - first));
     }
-    Chance clause_chance(const Span &clause) const {
-        Chance all{1.0, 0.0};
-        for (int32_t i = clause.begin; i < clause.end; ++i) require(lits_[i], all);
-        return all;
-    }
+    Bounds term(const Span &clause) const { return term(lits_.data() + clause.begin, lits_.data() + clause.end); }
+    static Bounds join(const Bounds &a, const Bounds &b) { return either(a, b); }
     int32_t find(int32_t a) {
         while (parent_[a] != a) a = parent_[a] = parent_[parent_[a]];
         return a;
     }
 
     // P of the clauses first .. last: split into parts that share no variable, P = 1 - (1 - P1) (1 - P2) ...
-    Chance parts(int32_t first, int32_t last, int depth) {
-        if (last - first == 1) return clause_chance(clauses_[first]);
+    Bounds parts(int32_t first, int32_t last, int depth) {
+        if (last - first == 1) return term(clauses_[first]);
         for (int32_t c = first; depth > 0 && c < last; ++c)  // at first `localise` has done it
             for (int32_t i = clauses_[c].begin; i < clauses_[c].end; ++i) {
                 const int32_t v = lits_[i] >> 1;
@@ -118,16 +106,16 @@ class Hierarchy {
             return connected(first, last, depth);
         }
         gather(first, last, base);
-        Chance any{0.0, 1.0};
+        Pairwise<Bounds> &hit = hit_[depth];
+        hit.clear();
         int32_t start = first;
         for (std::size_t part = base, count = ends_.size(); part < count && !stuck_; ++part) {
             const int32_t end = ends_[part];
-            const Chance one = end - start == 1 ? clause_chance(clauses_[start]) : connected(start, end, depth);
-            any.hit += any.miss * one.hit, any.miss *= one.miss;
+            hit.add(end - start == 1 ? term(clauses_[start]) : connected(start, end, depth), join);
             start = end;
         }
         ends_.resize(base);
-        return any;
+        return hit.total(Bounds::never(), join);
     }
     // Brings the clauses of each part together and turns sizes into ends.
     void gather(int32_t first, int32_t last, std::size_t base) {
@@ -138,18 +126,18 @@ class Hierarchy {
     }
 
     // P of several clauses that hang together: the literals of all of them, times the rest.
-    Chance connected(int32_t first, int32_t last, int depth) {
+    Bounds connected(int32_t first, int32_t last, int depth) {
         const int32_t m = last - first;
         for (int32_t c = first; c < last; ++c)
             for (int32_t i = clauses_[c].begin; i < clauses_[c].end; ++i) ++count_[lits_[i]];
-        Chance common{1.0, 0.0};
         common_.clear();
         for (int32_t i = clauses_[first].begin; i < clauses_[first].end; ++i)
-            if (count_[lits_[i]] == m) require(lits_[i], common), common_.push_back(lits_[i]);
+            if (count_[lits_[i]] == m) common_.push_back(lits_[i]);
         if (common_.empty() || depth >= kMaxDepth) {
             forget(first, last);
             return stuck(first, last);
         }
+        const Bounds p = term(common_.data(), common_.data() + common_.size());
         bool holds = false, units = true;
         for (int32_t c = first; c < last; ++c) {
             int32_t kept = clauses_[c].begin;
@@ -164,31 +152,30 @@ class Hierarchy {
             units &= clauses_[c].width() == 1;
         }
         for (const int32_t lit : common_) count_[lit] = 0;
-        if (holds) return common;
-        const Chance rest = units ? any_of(first, last) : parts(first, last, depth + 1);
-        return {common.hit * rest.hit, common.miss + common.hit * rest.miss};
+        if (holds) return p;
+        return both(p, units ? any_of(first, last) : parts(first, last, depth + 1));
     }
     void forget(int32_t first, int32_t last) {
         for (int32_t c = first; c < last; ++c)
             for (int32_t i = clauses_[c].begin; i < clauses_[c].end; ++i) count_[lits_[i]] = 0;
     }
     // Clauses of one literal each, which may be repeated.
-    Chance any_of(int32_t first, int32_t last) {
-        Chance any{0.0, 1.0};
+    Bounds any_of(int32_t first, int32_t last) {
+        any_.clear();
         bool holds = false;
         for (int32_t c = first; c < last; ++c) {
             const int32_t lit = lits_[clauses_[c].begin];
             if (count_[lit]) continue;
             count_[lit] = 1;
             holds |= count_[lit ^ 1] != 0;
-            any.hit += any.miss * literal_prob(lit), any.miss *= literal_prob(lit ^ 1);
+            any_.add(term(&lit, &lit + 1), join);
         }
         forget(first, last);
-        return holds ? Chance{1.0, 0.0} : any;
+        return holds ? Bounds::always() : any_.total(Bounds::never(), join);
     }
 
     // No rule applies: a truth table, if it is cheap. Frequent variables go to the high positions.
-    Chance stuck(int32_t first, int32_t last) {
+    Bounds stuck(int32_t first, int32_t last) {
         stuck_ = true;
         vars_.clear();
         int64_t size = 0;
@@ -201,18 +188,24 @@ class Hierarchy {
             }
             few = vars_.size() <= kTableVars;
         }
-        Chance out{0.0, 1.0};
-        if (few) stuck_ = !tabulate(first, last, 1024 + 16 * size, out);
+        Bounds p;
+        if (few) stuck_ = !tabulate(first, last, 1024 + 16 * size, p);
         for (const int32_t v : vars_) count_[2 * v] = 0;
-        return out;
+        return p;
     }
-    bool tabulate(int32_t first, int32_t last, int64_t budget, Chance &out) {
+    bool tabulate(int32_t first, int32_t last, int64_t budget, Bounds &p) {
         std::sort(vars_.begin(), vars_.end(), [this](int32_t x, int32_t y) {
             return count_[2 * x] != count_[2 * y] ? count_[2 * x] < count_[2 * y] : x < y;
         });
         const int k = static_cast<int>(vars_.size());
         double prob[kTableVars];
-        for (int j = 0; j < k; ++j) part_of_[vars_[j]] = j, prob[j] = prob_[2 * vars_[j]];
+        double smallest = 1.0;  // the least probability of an assignment that has one
+        for (int j = 0; j < k; ++j) {
+            part_of_[vars_[j]] = j, prob[j] = prob_[vars_[j]];
+            const double least = std::min(prob[j], 1.0 - prob[j]);
+            if (least > 0.0) smallest *= least;
+        }
+        if (smallest < 1e-280) return false;
         const auto masks = [this](const Span &clause, uint32_t &care, uint32_t &want) {
             care = want = 0;
             for (int32_t i = clause.begin; i < clause.end; ++i) {
@@ -228,18 +221,18 @@ class Hierarchy {
         if (budget < 0) return false;
         table_.reset(k);
         for (int32_t c = first; c < last; ++c) masks(clauses_[c], care, want), table_.add_clause(care, want);
-        out.hit = table_.prob(prob), out.miss = 1.0 - out.hit;
-        if (out.hit > 0.5) table_.negate(), out.miss = table_.prob(prob);
+        p = table_.bounds(prob);
         return true;
     }
 
     std::vector<Seen> seen_;  // of every variable of the batch: its local number, if the epoch is this formula's
     uint32_t epoch_ = 0;
-    std::vector<double> prob_;  // of every local literal
+    std::vector<double> prob_;
     std::vector<int32_t> lits_, parent_, part_of_, ends_, common_, vars_;
     std::vector<int32_t> count_;  // of every local literal; 0 between the steps
     std::vector<Span> clauses_, sorted_;
     std::vector<int32_t> label_;  // of every clause: its part
+    Pairwise<Bounds> hit_[kMaxDepth + 1], any_;  // for every depth its own
     TruthTable table_;
     bool stuck_ = false;
 };

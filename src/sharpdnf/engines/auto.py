@@ -13,7 +13,7 @@ import numpy as np
 from sharpdnf import _native
 from sharpdnf.dnf import DNF, Batch, IntArray
 from sharpdnf.engines.registry import engine
-from sharpdnf.engines.sampling import ESTIMATORS, hoeffding_draws, successes_needed
+from sharpdnf.engines.sampling import ESTIMATORS, draws_needed, successes_needed
 from sharpdnf.estimate import COMPLEMENTS, GUARANTEES, OF, Estimate, Limit
 from sharpdnf.simplify import NOTES
 
@@ -51,7 +51,7 @@ def auto_batch(
         delta=delta,
         successes=successes_needed(epsilon, delta) if relative else 0,
         third_successes=successes_needed(epsilon, delta / 3.0) if relative else 0,
-        draws=hoeffding_draws(epsilon, delta),
+        draws=draws_needed(epsilon, delta) if guarantee == "additive" else 0,
         threads=limit.threads,
         seconds=limit.seconds_left,
         memory=limit.memory,

@@ -64,9 +64,19 @@ def count_many(
         if len(columns["met"]) < len(stacked):
             late = _late(stacked, len(columns["met"]), asked, limit)
             columns = {name: np.concatenate([columns[name], late[name]]) for name in columns}
-    plain = {name.removeprefix("log_").replace("log_", ""): np.exp(columns[name]) for name in LOGS}
+    plain = {name.removeprefix("log_"): _exp(columns[name], name) for name in LOGS}
     order = (*LOGS, "guarantee", "of", "engine", "samples", "met")
     return {**plain, **{name: columns[name] for name in order}, "seed": np.full(len(stacked), seed)}
+
+
+def _exp(logs: npt.NDArray[np.float64], name: str) -> npt.NDArray[np.float64]:
+    """The numbers themselves, a lower end rounded down and an upper end up, as the fields of Estimate are."""
+    values: npt.NDArray[np.float64] = np.exp(logs)
+    if name.endswith("lower"):
+        return np.where(logs == 0.0, 1.0, np.maximum(0.0, np.nextafter(np.nextafter(values, 0.0), 0.0)))
+    if name.endswith("upper"):
+        return np.where(logs == -np.inf, 0.0, np.minimum(1.0, np.nextafter(np.nextafter(values, 2.0), 2.0)))
+    return values
 
 
 def _late(batch: Batch, first: int, asked: Asked, limit: Limit) -> Table:
