@@ -30,7 +30,7 @@ def check(dnf: DNF) -> None:
     truth = enumerate_log_prob(dnf)
     for pairs in (True, False):
         log_lower, log_upper = certified_bounds(dnf, pairs=pairs)
-        assert log_lower <= truth + 1e-13 and truth - 1e-13 <= log_upper
+        assert log_lower <= truth + 1e-12 and truth - 1e-12 <= log_upper  # what the oracle's own sum may be off by
 
 
 def test_the_independent_upper_bound_needs_unateness() -> None:

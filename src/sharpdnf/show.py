@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from sharpdnf.estimate import Estimate
 
 LN10 = math.log(10)
-NEAR_ONE = math.log(0.9)
-"""From here on what is missing to 1 is shown too."""
 SMALLEST = math.log(1e-300)  # below, doubles lose digits and then everything
 
 
@@ -59,7 +57,7 @@ def guarantee(estimate: Estimate) -> str:
         "none": "none: an estimate without a promise",
     }[estimate.guarantee]
     if estimate.guarantee == "relative" and estimate.of == "complement":
-        promised = "1 - probability " + promised
+        promised = "the complement is " + promised
     if estimate.guarantee in ("relative", "additive") and estimate.delta is not None:
         promised += f" with probability {100 * (1 - estimate.delta):.10g} %" if estimate.delta else ", surely"
     return promised
@@ -102,9 +100,9 @@ def block(name: str, dnf: DNF, estimate: Estimate) -> str:
         ("interval", interval(estimate) + ("" if interval_holds(estimate) else ", not a guarantee")),
         ("guarantee", guarantee(estimate)),
     ]
-    if estimate.of == "complement" or estimate.log_prob > NEAR_ONE:
+    if estimate.of == "complement" or estimate.prob > 0.5:
         low, high = scientific(estimate.log_complement_lower), scientific(estimate.log_complement_upper)
-        facts.insert(2, ("1 - probability", f"{scientific(estimate.log_complement)} in [{low}, {high}]"))
+        facts.insert(1, ("complement", f"{scientific(estimate.log_complement)} in [{low}, {high}]"))
     counted = weighted_count(dnf, estimate)
     if counted is not None:
         facts.insert(1, counted)
@@ -112,7 +110,7 @@ def block(name: str, dnf: DNF, estimate: Estimate) -> str:
     facts.append(("engine", f"{estimate.engine} in {duration(estimate.seconds)}{samples}"))
     facts += [("note", note) for note in dnf.notes]
     title = f"{name}: {dnf.num_vars} variables, {dnf.num_clauses} clauses, {dnf.num_literals} literals"
-    return "\n".join([title, *(f"  {key:<17}{value}" for key, value in facts)])
+    return "\n".join([title, *(f"  {key:<15}{value}" for key, value in facts)])
 
 
 def row_header(width: int) -> str:
