@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "arrays.hpp"
 #include "batch.hpp"
 
@@ -34,13 +36,13 @@ void bind_batch(nb::module_ &m) {
            int64_t draws, int threads, double seconds, int64_t memory, bool details) {
             const Formula all = view(indptr, literals, prob);
             const auto num_formulas = static_cast<int64_t>(formula_indptr.shape(0)) - 1;
-            if (num_formulas < 0 || static_cast<int64_t>(numbers.shape(0)) != num_formulas)
-                throw std::invalid_argument("count_batch: one number a formula");
             const int64_t *const ends = formula_indptr.data();
-            for (int64_t i = 0; i < num_formulas; ++i)
-                if (ends[i] > ends[i + 1]) throw std::invalid_argument("count_batch: formula_indptr decreases");
-            if (ends[0] < 0 || ends[num_formulas] > all.num_clauses || all.size() > std::numeric_limits<int32_t>::max())
-                throw std::invalid_argument("count_batch: formula_indptr or the number of literals is out of range");
+            if (num_formulas < 0 || ends[0] != 0 || ends[num_formulas] != all.num_clauses ||
+                !std::is_sorted(ends, ends + num_formulas + 1))
+                throw std::invalid_argument("formula_indptr does not span the clauses");
+            if (static_cast<int64_t>(numbers.shape(0)) != num_formulas)
+                throw std::invalid_argument("count_batch: one number a formula");
+            if (all.size() > std::numeric_limits<int32_t>::max()) throw std::invalid_argument("more than 2^31 literals");
             if (promise < 0 || promise > static_cast<int>(Promise::none)) throw std::invalid_argument("count_batch: promise");
             std::vector<Row> rows;
             std::vector<Answer> answers;
