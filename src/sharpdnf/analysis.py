@@ -19,8 +19,8 @@ import numpy.typing as npt
 from sharpdnf import _native
 from sharpdnf.compiled import Compiled
 from sharpdnf.dnf import DNF, MAX_VARS, FloatArray, plain_array
-from sharpdnf.engines.counting import Seed, count, make_limit, make_rng
 from sharpdnf.engines.dtree import compile as compile_dnf
+from sharpdnf.engines.front import Seed, count, make_limit, make_rng
 from sharpdnf.engines.registry import require_dnf
 from sharpdnf.engines.sampling import sample_marginals
 from sharpdnf.errors import InvalidFormula, LimitError, NotMetWarning, did_you_mean

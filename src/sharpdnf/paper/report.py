@@ -1,6 +1,6 @@
 """Rows -> the tables and figures of Abboud, Ceylan and Lukasiewicz (AAAI 2020). Never loads a model.
 
-A row is one formula under one distribution: what :mod:`sharpdnf.learn.evaluate` writes. Every table prints the
+A row is one formula under one distribution: what :mod:`sharpdnf.paper.evaluate` writes. Every table prints the
 paper's figure, ours with a 95 % Wilson interval, and beside both the ``conditioned`` engine and the independent-clause
 formula 1 - prod(1 - p(C)), because the additive metric is trivial where answers are near zero (w >= 21).
 """
@@ -18,7 +18,7 @@ import numpy as np
 
 from sharpdnf.dnf import FloatArray
 from sharpdnf.errors import CheckpointError, MissingExtra
-from sharpdnf.learn.rows import Row, Runtime, Trace, read_records
+from sharpdnf.paper.rows import Row, Runtime, Trace, read_records
 
 THRESHOLDS = (0.02, 0.05, 0.10, 0.15)
 Accuracies = tuple[float, float, float, float]

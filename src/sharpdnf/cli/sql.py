@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sharpdnf.cli.program import NOT_MET
+
 if TYPE_CHECKING:
     from sharpdnf.sql import Answers, ProbDB
-
-NOT_MET = 3
-"""Exit code: an answer did not reach its guarantee in the time limit."""
 
 UNFOLDED = 100_000
 """Characters: a pipe or a file has no width."""
