@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sharpdnf.cli.program import NOT_MET
+from sharpdnf.files import replacing
 
 if TYPE_CHECKING:
     from sharpdnf.sql import Answers, ProbDB
@@ -136,4 +137,5 @@ def _write(answers: Answers, csv: bool, json: bool, parquet: Path | None) -> Non
     if parquet is not None:
         import pyarrow.parquet
 
-        pyarrow.parquet.write_table(data, parquet)
+        with replacing(parquet) as file:
+            pyarrow.parquet.write_table(data, file)
