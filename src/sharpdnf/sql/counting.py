@@ -13,7 +13,7 @@ import numpy.typing as npt
 from sharpdnf.dnf import Batch, FloatArray, IntArray
 from sharpdnf.engines.front import make_seed
 from sharpdnf.engines.many import count_many
-from sharpdnf.sql.lineage import select
+from sharpdnf.sql.emit.lineage import select
 
 Progress = Callable[[int, int], None]
 CHUNK = 2_000

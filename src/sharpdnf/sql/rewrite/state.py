@@ -9,10 +9,12 @@ from typing import ClassVar
 from sqlglot import exp
 from sqlglot.dialects.sqlite import SQLite
 
-from sharpdnf.sql.allowed import refuse
-from sharpdnf.sql.catalog import Relation, quoted, recopied
-from sharpdnf.sql.scope import Output, Scope, Source, UnknownColumn
-from sharpdnf.sql.tables import Environment, Rewritten, Tables
+from sharpdnf.sql.backends.names import quoted
+from sharpdnf.sql.backends.protocol import Relation
+from sharpdnf.sql.backends.rows import recopied
+from sharpdnf.sql.bind.scope import Output, Scope, Source, UnknownColumn
+from sharpdnf.sql.bind.tables import Environment, Rewritten, Tables
+from sharpdnf.sql.refusal import refuse
 
 NUMBERS = (
     exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg, exp.Predicate, exp.Not, exp.BitwiseAnd, exp.BitwiseOr,
@@ -50,7 +52,7 @@ class Item:
 
     label: str
     key: str | None
-    expression: exp.Expression
+    expression: exp.Expr
 
 
 class State(ABC):
@@ -69,7 +71,7 @@ class State(ABC):
         """Whether how often a row occurs does not matter now, so a derived table may be merged into its query."""
         self._count = 0
 
-    def fold(self, identifier: exp.Expression) -> str:
+    def fold(self, identifier: exp.Expr) -> str:
         if not isinstance(identifier, exp.Identifier):
             refuse(f"the name {identifier.sql()!r}", "a plain identifier is expected here")
         return self.tables.fold(identifier)
@@ -88,7 +90,7 @@ class State(ABC):
         return Rewritten(name, query.columns, lineage, tuple(f"_i{i}" for i in range(query.identity)))
 
     def certain_cte(
-        self, node: exp.Expression, env: Environment, alias: exp.TableAlias | None = None, *, recursive: bool = False
+        self, node: exp.Expr, env: Environment, alias: exp.TableAlias | None = None, *, recursive: bool = False
     ) -> Rewritten:
         """SQL that reads only certain rows, left as it is, as a common table expression with numbered columns.
 
@@ -104,7 +106,7 @@ class State(ABC):
             body = body.this
         labels = self.describe(body)
         if labels is None:
-            raise UnknownColumn(f"the database cannot read {body.sql(self.dialect)[:120]!r} on its own")
+            raise UnknownColumn(f"the database cannot read {body.sql(self.dialect.name)[:120]!r} on its own")
         self.check_affinities(body, len(labels))
         name = self.fresh("sharpdnf_q")
         columns = tuple(Output(label, self.fold(quoted(label)), f"_c{i}") for i, label in enumerate(labels))
@@ -128,23 +130,23 @@ class State(ABC):
         name = self.fresh("sharpdnf_n")
         select = exp.select(exp.Star()).from_(source.item)
         copied = exp.Table(this=quoted(name))
-        bare = self.catalog.untyped(self.standing(select).sql(self.dialect), len(source.columns))
+        bare = self.catalog.untyped(self.standing(select).sql(self.dialect.name), len(source.columns))
         number = exp.Window(this=exp.RowNumber(), partition_by=[])
         select.append("expressions", exp.alias_(number, "_sharpdnf_n", quoted=True))
         self.numbered.append((name, self.complete(select)))
         source.item = recopied(copied, [c.name for c in source.columns], bare, "_sharpdnf_n")
         source.identity = ("_sharpdnf_n",)
 
-    def check_affinities(self, body: exp.Expression, count: int) -> None:
+    def check_affinities(self, body: exp.Expr, count: int) -> None:
         """Refuses a compound of columns with different affinities in SQLite, where it is no result by itself.
 
         If SQLite stores its rows before it reads them, it converts them to the affinity of one side; if it does not, it
         leaves them as they are. Which of both is a matter of its plan.
         """
-        if self.dialect != "sqlite" or not isinstance(body, exp.SetOperation):
+        if not self.dialect.affinities or not isinstance(body, exp.SetOperation):
             return
         sides: list[exp.Select] = []
-        node: exp.Expression = body
+        node: exp.Expr = body
         while isinstance(node, exp.SetOperation):
             sides += list(node.expression.find_all(exp.Select))[:1]
             node = node.this
@@ -162,19 +164,19 @@ class State(ABC):
 
     def check_same_affinity(self, query: Query) -> None:
         """Refuses x IN (a set operation of columns with different affinities): SQLite takes that of one of them."""
-        if self.dialect != "sqlite" or not query.sides:
+        if not self.dialect.affinities or not query.sides:
             return
         count, found = len(query.columns), set()
         for side in query.sides:
-            sql = self.standing(side).sql(self.dialect)
+            sql = self.standing(side).sql(self.dialect.name)
             found.add((self.catalog.affinities(sql, count), self.catalog.untyped(sql, count)))
         if len(found) > 1:
             refuse("IN (a set operation of columns with different affinities)",
                    "SQLite compares by that of one of them; cast them to one type")  # fmt: skip
 
-    def value_kinds(self, side: exp.Select, items: list[exp.Expression], count: int) -> list[str]:
+    def value_kinds(self, side: exp.Select, items: list[exp.Expr], count: int) -> list[str]:
         """The affinity of every column; for expressions, which have none: number, text, null or any."""
-        kinds = list(self.catalog.affinities(self.standing(side).sql(self.dialect), count))
+        kinds = list(self.catalog.affinities(self.standing(side).sql(self.dialect.name), count))
         for i, item in enumerate(items if len(items) == count else ()):
             value = item.unnest()
             if kinds[i]:
@@ -194,12 +196,12 @@ class State(ABC):
             body.set("with_", exp.With(expressions=[cte.copy() for cte in self.ctes]))
         return body
 
-    def describe(self, body: exp.Expression) -> tuple[str, ...] | None:
+    def describe(self, body: exp.Expr) -> tuple[str, ...] | None:
         """The column names of a body that stands on its own; None if it does not bind."""
-        dialect = Backticks if self.dialect == "sqlite" else self.dialect
+        dialect = Backticks if self.dialect.quoted_names_may_be_strings else self.dialect.name
         return self.catalog.describe(self.standing(body).sql(dialect))
 
-    def standing(self, body: exp.Expression) -> exp.Select:
+    def standing(self, body: exp.Expr) -> exp.Select:
         """SELECT * FROM the body, on its own: with all common table expressions and numbered tables so far."""
         name = self.fresh("sharpdnf_d")
         star = exp.select(exp.Star()).from_(quoted(name))
@@ -208,22 +210,22 @@ class State(ABC):
         star.set("with_", exp.With(expressions=[*later, *(c.copy() for c in self.ctes), cte]))
         return star
 
-    def typed(self, value: exp.Expression) -> exp.Expression:
+    def typed(self, value: exp.Expr) -> exp.Expr:
         """A string that a subquery shows is text there; next to another value it would take that one's type."""
-        text = isinstance(value, exp.Literal) and value.is_string and self.dialect != "sqlite"
+        text = isinstance(value, exp.Literal) and value.is_string and not self.dialect.affinities
         return exp.cast(value, "TEXT") if text else value
 
     @staticmethod
-    def named(expression: exp.Expression, prefix: str, index: int) -> exp.Alias:
+    def named(expression: exp.Expr, prefix: str, index: int) -> exp.Alias:
         """Column ``_c0``, ``_l0`` or ``_i0``... of a rewritten SELECT."""
         return exp.Alias(this=expression, alias=quoted(f"_{prefix}{index}"))
 
     @abstractmethod
-    def rename(self, columns: tuple[Output, ...], names: list[exp.Expression]) -> tuple[Output, ...]:
+    def rename(self, columns: tuple[Output, ...], names: list[exp.Expr]) -> tuple[Output, ...]:
         """Column aliases as in ``t(a, b)``."""
 
     @abstractmethod
-    def query(self, node: exp.Expression, env: Environment, outer: Scope | None) -> Query:
+    def query(self, node: exp.Expr, env: Environment, outer: Scope | None) -> Query:
         """A SELECT, a set operation, or one of them in parentheses, that may read uncertain rows."""
 
     @abstractmethod
@@ -231,15 +233,15 @@ class State(ABC):
         """The select list with stars expanded and names bound."""
 
     @abstractmethod
-    def check_group(self, node: exp.Select, items: list[Item], env: Environment, scope: Scope) -> list[exp.Expression]:
+    def check_group(self, node: exp.Select, items: list[Item], env: Environment, scope: Scope) -> list[exp.Expr]:
         """The keys. GROUP BY without aggregates is DISTINCT if every item is a function of them; otherwise refused."""
 
     @abstractmethod
-    def check_clauses(self, node: exp.Expression) -> None:
+    def check_clauses(self, node: exp.Expr) -> None:
         """Clauses that look at the whole result, which differs from world to world."""
 
     @abstractmethod
-    def with_clause(self, node: exp.Expression, env: Environment) -> Environment:
+    def with_clause(self, node: exp.Expr, env: Environment) -> Environment:
         """Rewrites the CTEs of a node, in order, each seeing those before it."""
 
     @abstractmethod
@@ -247,13 +249,11 @@ class State(ABC):
         """A view that reads uncertain rows, expanded."""
 
     @abstractmethod
-    def expression(
-        self, node: exp.Expression, env: Environment, scope: Scope, *, aggregates: bool = False
-    ) -> exp.Expression:
+    def expression(self, node: exp.Expr, env: Environment, scope: Scope, *, aggregates: bool = False) -> exp.Expr:
         """A copy with its names bound and everything in it on the white list."""
 
 
-def null() -> exp.Expression:
+def null() -> exp.Expr:
     """In place of a row's number."""
     return exp.cast(exp.Null(), "BIGINT")
 

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from sharpdnf.sql.allowed import check_call, check_expression, check_structure, is_scalar_extreme, refuse
-from sharpdnf.sql.from_clause import FromClause
-from sharpdnf.sql.scope import Scope, Visible
-from sharpdnf.sql.tables import Environment, children
+from sharpdnf.sql.bind.scope import Scope, Visible
+from sharpdnf.sql.bind.tables import Environment, children
+from sharpdnf.sql.parse.allowed import check_call, check_expression, check_structure, is_scalar_extreme
+from sharpdnf.sql.refusal import refuse
+from sharpdnf.sql.rewrite.from_clause import FromClause
 
 
 class Expressions(FromClause):
     """The part of the rewriter that reads values and conditions."""
 
-    def expression(
-        self, node: exp.Expression, env: Environment, scope: Scope, *, aggregates: bool = False
-    ) -> exp.Expression:
+    def expression(self, node: exp.Expr, env: Environment, scope: Scope, *, aggregates: bool = False) -> exp.Expr:
         """A copy with its names bound and everything in it on the white list."""
         holder = exp.Paren(this=node.copy())
         self.bind(holder.this, env, scope, aggregates=aggregates)
-        bound: exp.Expression = holder.this
+        bound: exp.Expr = holder.this
         return bound.pop()
 
-    def bind(self, node: exp.Expression, env: Environment, scope: Scope, *, aggregates: bool) -> None:
+    def bind(self, node: exp.Expr, env: Environment, scope: Scope, *, aggregates: bool) -> None:
         """Binds the names below a node in place; the node itself may be replaced."""
         if isinstance(node, exp.Column):
             if isinstance(node.this, exp.Star):
@@ -50,15 +49,15 @@ class Expressions(FromClause):
 
     def has_fields(self, column: Visible) -> bool:
         """Whether DuckDB may read ``column.name`` as a field of the column."""
-        if self.dialect != "duckdb":
+        if not self.dialect.fields:
             return False
         select = exp.Select(expressions=[column.expression.copy()])
         if column.source.item is not None:
             select.set("from_", exp.From(this=column.source.item.copy()))
-        kinds = self.catalog.types(self.complete(select).sql(self.dialect))
+        kinds = self.catalog.types(self.complete(select).sql(self.dialect.name))
         return kinds is None or kinds[0].startswith(("STRUCT", "UNION", "VARIANT", "JSON"))
 
-    def certain_query(self, node: exp.Query | exp.Values, env: Environment, scope: Scope) -> exp.Expression:
+    def certain_query(self, node: exp.Query | exp.Values, env: Environment, scope: Scope) -> exp.Expr:
         """A subquery over certain rows: as it is if it stands on its own, else with its outer names bound."""
         body = self.tables.opaque(node, env)
         inner = body.unnest()
@@ -106,7 +105,7 @@ class Expressions(FromClause):
         finally:
             self.expected, self.merges = expected, merges
 
-    def clause(self, clause: exp.Expression, env: Environment, scope: Scope) -> exp.Expression:
+    def clause(self, clause: exp.Expr, env: Environment, scope: Scope) -> exp.Expr:
         """GROUP BY, HAVING and ORDER BY also see the select list's aliases; a name alone in ORDER BY is one first."""
         copy = clause.copy()
         for child in list(children(copy)):

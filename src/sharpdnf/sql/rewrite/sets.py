@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from sharpdnf.errors import SQLError
-from sharpdnf.sql.allowed import check_structure, refuse
-from sharpdnf.sql.catalog import bare_value, column, quoted
-from sharpdnf.sql.scope import Output, Scope, Source
-from sharpdnf.sql.state import Query, State, null, union_all
-from sharpdnf.sql.tables import Environment, Rewritten
+from sharpdnf.sql.backends.names import bare_value, column, quoted
+from sharpdnf.sql.bind.scope import Output, Scope, Source
+from sharpdnf.sql.bind.tables import Environment, Rewritten
+from sharpdnf.sql.parse.allowed import check_structure
+from sharpdnf.sql.refusal import refuse
+from sharpdnf.sql.rewrite.state import Query, State, null, union_all
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +25,9 @@ class Pair:
     """The left side as a FROM item."""
     b: Source
     columns: tuple[Output, ...]
-    within: list[exp.Expression]
+    within: list[exp.Expr]
     """That a row of ``a`` is one of the left side."""
-    equal: list[exp.Expression]
+    equal: list[exp.Expr]
     """That a row of ``b`` is one of the right side and equal to the row of ``a``."""
 
 
@@ -52,7 +53,7 @@ class SetOperations(State):
         query = Query(union_all([side.body for side in sides]), columns, width, identity, parts)
         return self.by_value(query) if self.expected and not ids else query
 
-    def united(self, node: exp.Union) -> list[exp.Expression]:
+    def united(self, node: exp.Union) -> list[exp.Expr]:
         """The queries of a chain of UNIONs, in order. Expected values tell UNION and UNION ALL apart."""
         sides, left = [node.expression], node.this
         while (
@@ -74,7 +75,7 @@ class SetOperations(State):
         return Query(body, query.columns, query.lineage, query.identity)
 
     @staticmethod
-    def check_width(node: exp.Expression, left: Query, right: Query) -> None:
+    def check_width(node: exp.Expr, left: Query, right: Query) -> None:
         """Both sides must have as many columns."""
         if len(left.columns) != len(right.columns):
             name = type(node).__name__.upper()
@@ -118,7 +119,7 @@ class SetOperations(State):
             refuse(f"{name} beside collations", "it would compare by another collation")
         self.check_width(node, left, right)
         columns = tuple(Output(o.label, o.key, f"_c{i}") for i, o in enumerate(left.columns))
-        if self.dialect == "sqlite":
+        if self.dialect.affinities:
             found = [self.hoist(left), self.hoist(right)]
             a, b = (Source((), self.fresh("t"), side.columns, side.lineage) for side in found)
             within, equal = [], []
@@ -150,7 +151,7 @@ class SetOperations(State):
         return self.hoist(Query(union_all(sides), columns, left.lineage + right.lineage))
 
     @staticmethod
-    def aliased(found: Rewritten, source: Source) -> exp.Expression:
+    def aliased(found: Rewritten, source: Source) -> exp.Expr:
         return exp.alias_(exp.Table(this=quoted(found.name)), source.alias, table=True, quoted=True)
 
     def from_left(self, pair: Pair, lineage: list[exp.Column]) -> exp.Select:
@@ -161,9 +162,9 @@ class SetOperations(State):
             from_=exp.From(this=self.aliased(pair.left, pair.a)),
         )
 
-    def same(self, a: exp.Expression, b: exp.Expression) -> exp.Expression:
+    def same(self, a: exp.Expr, b: exp.Expr) -> exp.Expr:
         """Equality in which NULL equals NULL, as set operations compare."""
-        if self.dialect == "sqlite":  # set operations convert nothing
+        if self.dialect.affinities:  # set operations convert nothing
             return exp.Is(this=bare_value(a), expression=bare_value(b))
         return exp.NullSafeEQ(this=a, expression=b)
 
@@ -183,17 +184,17 @@ class SetOperations(State):
         return Query(body, columns, query.lineage, 1)
 
 
-def constant_of(body: exp.Query, i: int) -> exp.Expression | None:
+def constant_of(body: exp.Query, i: int) -> exp.Expr | None:
     """The constant that a SELECT has in column i: it gets its type from the other side of a set operation."""
     value = body.expressions[i].unalias() if isinstance(body, exp.Select) else None
     return value.copy() if isinstance(value, exp.Literal | exp.Null) else None
 
 
-def side_is(source: Source, tag: int) -> exp.Expression:
+def side_is(source: Source, tag: int) -> exp.Expr:
     return exp.EQ(this=source.references(("_side",))[0], expression=exp.Literal.number(tag))
 
 
-def append(body: exp.Query, value: exp.Expression, name: str) -> None:
+def append(body: exp.Query, value: exp.Expr, name: str) -> None:
     """Adds a column to every SELECT of a UNION ALL."""
     if isinstance(body, exp.SetOperation):
         append(body.this, value, name)

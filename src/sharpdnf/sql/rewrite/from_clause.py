@@ -6,11 +6,13 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from sharpdnf.sql.allowed import check_structure, refuse
-from sharpdnf.sql.catalog import ROW_ID, Uncertain, quoted
-from sharpdnf.sql.scope import Output, Scope, Source, UnknownColumn
-from sharpdnf.sql.state import State
-from sharpdnf.sql.tables import Environment, Rewritten
+from sharpdnf.sql.backends.names import quoted
+from sharpdnf.sql.backends.protocol import ROW_ID, Uncertain
+from sharpdnf.sql.bind.scope import Output, Scope, Source, UnknownColumn
+from sharpdnf.sql.bind.tables import Environment, Rewritten
+from sharpdnf.sql.parse.allowed import check_structure
+from sharpdnf.sql.refusal import refuse
+from sharpdnf.sql.rewrite.state import State
 
 PAD = "a row that is padded with NULLs exists because an uncertain row is absent"
 
@@ -19,7 +21,7 @@ PAD = "a row that is padded with NULLs exists because an uncertain row is absent
 class Pending:
     """A join condition with an uncertain subquery, to be split like a WHERE condition."""
 
-    node: exp.Expression
+    node: exp.Expr
     scope: Scope
     env: Environment
 
@@ -28,13 +30,13 @@ class Pending:
 class Chain:
     """``first JOIN ... JOIN ...``: one comma-separated part of FROM."""
 
-    first: exp.Expression
+    first: exp.Expr
     scope: Scope
     sources: list[Source] = field(default_factory=list)
     """All of them; the scope has only those in sight."""
     joins: list[exp.Join] = field(default_factory=list)
     pending: list[Pending] = field(default_factory=list)
-    moved: list[exp.Expression] = field(default_factory=list)
+    moved: list[exp.Expr] = field(default_factory=list)
     """Bound conditions of inner joins that refer to the query around this one: they go to WHERE."""
 
     @property
@@ -55,7 +57,7 @@ class Chain:
         self.pending += other.pending
         self.moved += other.moved
 
-    def item(self) -> exp.Expression:
+    def item(self) -> exp.Expr:
         """As one FROM item, parenthesised if it is a join."""
         first = self.first.copy()
         if not self.joins:
@@ -72,11 +74,11 @@ class FromClause(State):
         start = select.args.get("from_")
         if start is None:
             return []
-        groups: list[tuple[exp.Expression, list[exp.Join]]] = [(start.this, [])]
+        groups: list[tuple[exp.Expr, list[exp.Join]]] = [(start.this, [])]
         for join in select.args.get("joins") or ():
             comma = not any(join.args.get(name) for name in ("on", "using", "side", "kind", "method"))
             # SQLite's comma binds like JOIN; in the others it separates whole joins.
-            if comma and self.dialect != "sqlite":
+            if comma and not self.dialect.comma_binds_like_join:
                 groups.append((join.this, []))
             else:
                 groups[-1][1].append(join)
@@ -87,7 +89,7 @@ class FromClause(State):
             found.append(chain)
         return found
 
-    def chain(self, first: exp.Expression, joins: list[exp.Join], env: Environment, scope: Scope) -> Chain:
+    def chain(self, first: exp.Expr, joins: list[exp.Join], env: Environment, scope: Scope) -> Chain:
         """An item and the joins behind it."""
         chain = self.item(first, env, scope)
         if joins and chain.joins:
@@ -96,7 +98,7 @@ class FromClause(State):
             self.join(chain, join, env, scope)
         return chain
 
-    def item(self, node: exp.Expression, env: Environment, scope: Scope) -> Chain:
+    def item(self, node: exp.Expr, env: Environment, scope: Scope) -> Chain:
         """A table, a derived table, VALUES or a parenthesised join."""
         if isinstance(node, exp.Table):
             check_structure(node)
@@ -127,13 +129,13 @@ class FromClause(State):
         refuse(f"{type(node).__name__.upper()} in FROM", "only tables, subqueries, VALUES and joins have a lineage")
 
     @staticmethod
-    def bare(node: exp.Expression) -> exp.Expression:
+    def bare(node: exp.Expr) -> exp.Expr:
         """A copy without its alias."""
         copy = node.copy()
         copy.set("alias", None)
         return copy
 
-    def leaf(self, found: Rewritten | Source, node: exp.Expression, scope: Scope) -> Chain:
+    def leaf(self, found: Rewritten | Source, node: exp.Expr, scope: Scope) -> Chain:
         """A chain of one item under a fresh alias, its columns renamed by the user's alias."""
         alias = node.args.get("alias")
         if alias is not None:
@@ -154,7 +156,7 @@ class FromClause(State):
         inner.add(source)
         return Chain(source.item, inner, [source])
 
-    def rename(self, columns: tuple[Output, ...], names: list[exp.Expression]) -> tuple[Output, ...]:
+    def rename(self, columns: tuple[Output, ...], names: list[exp.Expr]) -> tuple[Output, ...]:
         """Column aliases as in ``t(a, b)``: by position, so a hidden column must not stand among them."""
         if len(names) > len(columns):
             refuse("a column alias list", f"it has {len(names)} names for {len(columns)} columns")
@@ -228,7 +230,7 @@ class FromClause(State):
                 source.columns = self.rename(source.columns, alias.args["columns"])
         outside = Scope(scope.parent)
         outside.add(source)
-        kind = None if self.dialect == "sqlite" else "CROSS"
+        kind = self.dialect.cross_join or None
         whole = Chain(chains[0].item(), outside, [*chains[0].sources], [], [*chains[0].pending], [*chains[0].moved])
         for chain in chains[1:]:
             whole.joins.append(exp.Join(this=chain.item(), kind=kind))
@@ -262,7 +264,7 @@ class FromClause(State):
             chain.scope.hide(source)
             source.identity = ()
         if inner and condition is None:
-            kind = "CROSS" if self.dialect != "sqlite" else ""
+            kind = self.dialect.cross_join
         chain.joins.append(exp.Join(this=right.item(), on=condition, side=side or None, kind=kind or None))
 
     @staticmethod
@@ -280,12 +282,12 @@ class FromClause(State):
 
     def join_condition(
         self, chain: Chain, node: exp.Join, left: int, env: Environment, *, inner: bool
-    ) -> exp.Expression | None:
+    ) -> exp.Expr | None:
         """ON or USING, bound; what cannot stay in the join is left with the chain."""
         using, on = node.args.get("using"), node.args.get("on")
         if using:
             side = str(node.args.get("side") or "").upper()
-            if side in ("RIGHT", "FULL") and self.dialect == "sqlite":
+            if side in ("RIGHT", "FULL") and not self.dialect.outer_using:
                 refuse("USING in a RIGHT or FULL JOIN", "which side's column it shows depends on the row; write ON")
             keys = [self.fold(name if isinstance(name, exp.Identifier) else name.this) for name in using]
             return exp.and_(*chain.scope.merge(keys, left, side, self.dialect), copy=False)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import duckdb
 
-from sharpdnf.sql.catalog import Functions
+from sharpdnf.sql.backends.protocol import Functions
 
 Signature = tuple[str, str, str, str, str, bool]
 LIST = (

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import numpy as np
 import numpy.typing as npt
-import sqlglot
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
 
 from sharpdnf.dnf import FloatArray
 from sharpdnf.errors import SQLError
-from sharpdnf.sql.allowed import refuse
-from sharpdnf.sql.backends import LineageRows, Shape, file_key, grouped, lock_of, lower, numbering, sorted_lineage
-from sharpdnf.sql.backends.duck_functions import FunctionList
-from sharpdnf.sql.catalog import Functions, Relation, column, quoted
-from sharpdnf.sql.faithful import without_places
-from sharpdnf.sql.tables import parse_view
+from sharpdnf.sql.backends.dialect import DUCKDB
+from sharpdnf.sql.backends.duckdb_functions import FunctionList
+from sharpdnf.sql.backends.duckdb_tree import same_tree, without_places
+from sharpdnf.sql.backends.names import column, file_key, lower, quoted
+from sharpdnf.sql.backends.protocol import Functions, LineageRows, Relation, Shape
+from sharpdnf.sql.backends.rows import grouped, lock_of, numbering, sorted_lineage
+from sharpdnf.sql.backends.views import names_relations, parse_view
+from sharpdnf.sql.refusal import refuse
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -61,7 +61,7 @@ Listed = dict[tuple[str, str], tuple[Any, ...]]
 
 
 class DuckDB:
-    dialect = "duckdb"
+    dialect = DUCKDB
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self.connection, self.lock = connection, lock_of(connection)
@@ -208,7 +208,7 @@ class DuckDB:
         columns = self.describe(exp.select(exp.Star()).from_(relation.table()).sql("duckdb"))
         if columns is None:
             raise SQLError(f"DuckDB cannot read {'.'.join(path)!r}")
-        definition, labels = parse_view(sql, "duckdb") if sql else (None, None)
+        definition, labels = parse_view(sql, DUCKDB) if sql else (None, None)
         key = (file_key(file) if file else catalog, schema, table)  # one file may be attached under two names
         return Relation(key, path, columns, definition, labels)
 
@@ -225,7 +225,9 @@ class DuckDB:
         *found, order, nulls = self.connection.execute(ask, [first, second]).fetchall()[0]
         usual = order.startswith("ASC") and nulls == "NULLS_LAST"
         one, two = (None if tree.startswith('{"error":true') else without_places(tree, usual) for tree in found)
-        return one, two
+        if one is None or two is None or one == two:
+            return one, two
+        return same_tree(one), same_tree(two)
 
     def functions(self) -> Functions:
         return self._functions.last().builtin
@@ -236,7 +238,7 @@ class DuckDB:
     def temporary(self, name: str) -> exp.Table:
         return exp.Table(this=quoted(name), db=quoted("main"), catalog=quoted("temp"))
 
-    def materialise(self, name: str, relation: Relation, prob: str, base: int) -> exp.Expression:
+    def materialise(self, name: str, relation: Relation, prob: str, base: int) -> exp.Expr:
         table = self.temporary(name)
         self.execute(f"CREATE OR REPLACE TEMP TABLE {table.sql('duckdb')} AS "
                      f"{numbering(relation, prob, base, 'INTEGER').sql('duckdb')}")  # fmt: skip
@@ -264,14 +266,14 @@ class DuckDB:
     def version(self) -> object:
         return None
 
-    def layout(self, item: exp.Expression) -> tuple[tuple[str, str], ...] | None:
+    def layout(self, item: exp.Expr) -> tuple[tuple[str, str], ...] | None:
         try:
             self.connection.execute(f"SELECT * FROM {item.sql('duckdb')} LIMIT 0")
         except duckdb.Error:
             return None
         return tuple((str(entry[0]), str(entry[1])) for entry in self.connection.description)
 
-    def contents(self, item: exp.Expression, columns: Sequence[tuple[str, str]], prob: str) -> object:
+    def contents(self, item: exp.Expr, columns: Sequence[tuple[str, str]], prob: str) -> object:
         parts = []
         for name, kind in columns:
             value, plain = column(name).sql("duckdb"), kind.split("(")[0]
@@ -343,15 +345,6 @@ class DuckDB:
             floats(table, measures),
             lambda first: table.select(shown).take(first) if shown else table.select([]),
         )
-
-
-def names_relations(view: str) -> bool:
-    """Whether a view names relations without catalog and schema."""
-    try:
-        tables = sqlglot.parse_one(view, dialect="duckdb").expression.find_all(exp.Table)
-    except SqlglotError:
-        return True
-    return any(isinstance(table.this, exp.Identifier) and len(table.parts) < 3 for table in tables)
 
 
 def whole_numbers(

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from sharpdnf.errors import SQLError, UnsupportedSQL
-from sharpdnf.sql.catalog import column
+from sharpdnf.sql.backends.dialect import Dialect
+from sharpdnf.sql.backends.names import column
 
 UNLISTED = frozenset(["rowid", "_rowid_", "oid", "ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"])
 """Columns that tables have without listing them, in one database or another."""
@@ -39,12 +40,12 @@ class Source:
     columns: tuple[Output, ...]
     lineage: tuple[str, ...] = ()
     identity: tuple[str, ...] = ()
-    item: exp.Expression | None = None
+    item: exp.Expr | None = None
     """What stands in FROM."""
-    values: dict[str, exp.Expression] | None = None
+    values: dict[str, exp.Expr] | None = None
     """Of a derived table that was merged into its query: what its columns stand for."""
 
-    def column(self, output: Output) -> exp.Expression:
+    def column(self, output: Output) -> exp.Expr:
         """What a column of the item is in the rewritten SQL."""
         if self.values is not None:
             return exp.paren(self.values[output.name].copy())
@@ -69,7 +70,7 @@ class Visible:
 
     label: str
     key: str | None
-    expression: exp.Expression
+    expression: exp.Expr
     hidden: bool
     source: Source
 
@@ -82,7 +83,7 @@ class Scope:
     sources: list[Source] = field(default_factory=list)
     visible: list[Visible] = field(default_factory=list)
     """In the order in which ``*`` lists them."""
-    aliases: dict[str, exp.Expression] = field(default_factory=dict)
+    aliases: dict[str, exp.Expr] = field(default_factory=dict)
     """Select-list aliases that WHERE and later items may use, already bound."""
     closed: bool = False
     """A trial without the scopes around it: their columns count as unknown."""
@@ -106,9 +107,10 @@ class Scope:
         """What is in sight now, for an ON condition that is bound later."""
         return replace(self, sources=list(self.sources), visible=list(self.visible))
 
-    def merge(self, keys: list[str], left: int, side: str, dialect: str) -> list[exp.Expression]:
+    def merge(self, keys: list[str], left: int, side: str, dialect: Dialect) -> list[exp.Expr]:
         """Joins ``visible[:left]`` and ``visible[left:]`` USING the keys; returns the equalities."""
-        before, after, merged, equalities = self.visible[:left], self.visible[left:], [], []
+        before, after, merged = self.visible[:left], self.visible[left:], []
+        equalities: list[exp.Expr] = []
         for key in keys:
             mine, theirs = ([v for v in part if v.key == key] for part in (before, after))
             if len(mine) != 1 or len(theirs) != 1:
@@ -118,15 +120,15 @@ class Scope:
             a, b = mine[0].expression, theirs[0].expression
             equalities.append(exp.EQ(this=a.copy(), expression=b.copy()))
             # PostgreSQL gives the merged column the common type of both; the others keep the left one where it is.
-            common = dialect == "postgres" or side == "FULL"
+            common = dialect.using_comes_first or side == "FULL"
             value = exp.Coalesce(this=a.copy(), expressions=[b.copy()]) if common else b if side == "RIGHT" else a
             merged.append(replace(mine[0], expression=value))
             after = [v for v in after if v is not theirs[0]]
-            if dialect == "postgres":
+            if dialect.using_comes_first:
                 before = [v for v in before if v is not mine[0]]
             else:
                 before = [merged[-1] if v is mine[0] else v for v in before]
-        self.visible = [*merged, *before, *after] if dialect == "postgres" else [*before, *after]
+        self.visible = [*merged, *before, *after] if dialect.using_comes_first else [*before, *after]
         return equalities
 
     def hide(self, source: Source) -> None:
@@ -162,7 +164,7 @@ class Scope:
         fold: Callable[[exp.Identifier], str],
         starred: Collection[str | None],
         has_fields: Callable[[Visible], bool],
-    ) -> exp.Expression:
+    ) -> exp.Expr:
         """The expression that a column reference means, in the rewritten SQL's names.
 
         ``starred`` are the probability columns that a ``*`` left out of a derived table, a CTE or a view;
@@ -182,7 +184,7 @@ class Scope:
             scope = None if scope.closed else scope.parent
         raise UnknownColumn(f"no column {column.sql()!r} in the FROM items in sight")
 
-    def _qualified(self, path: tuple[str, ...], key: str) -> exp.Expression | None:
+    def _qualified(self, path: tuple[str, ...], key: str) -> exp.Expr | None:
         source = self._source(path)
         if source is None:
             return None
@@ -193,7 +195,7 @@ class Scope:
             raise SQLError(f"{'.'.join(path)!r} has no column {key!r}")
         return source.column(outputs[0])
 
-    def _unqualified(self, key: str, starred: Collection[str | None]) -> exp.Expression | None:
+    def _unqualified(self, key: str, starred: Collection[str | None]) -> exp.Expr | None:
         found = [v for v in self.visible if v.key == key]
         if len(found) > 1:
             raise UnsupportedSQL(f"the column {key!r} is ambiguous: say which table it is of")

@@ -16,24 +16,26 @@ from itertools import product
 from sqlglot import exp
 
 from sharpdnf.errors import SQLError
-from sharpdnf.sql.allowed import check_structure, refuse
-from sharpdnf.sql.catalog import Relation, quoted
-from sharpdnf.sql.conditions import MAX_BRANCHES, Member, Plain, branches
-from sharpdnf.sql.expressions import Expressions
-from sharpdnf.sql.faithful import LABEL
-from sharpdnf.sql.from_clause import Chain, Pending
-from sharpdnf.sql.scope import Output, Scope, Source, UnknownColumn
-from sharpdnf.sql.sets import SetOperations, constant_of
-from sharpdnf.sql.state import Item, Query, null, union_all
-from sharpdnf.sql.tables import Environment, Rewritten, children
+from sharpdnf.sql.backends.names import quoted
+from sharpdnf.sql.backends.protocol import Relation
+from sharpdnf.sql.bind.scope import Output, Scope, Source, UnknownColumn
+from sharpdnf.sql.bind.tables import Environment, Rewritten, children
+from sharpdnf.sql.parse.allowed import check_structure
+from sharpdnf.sql.parse.text import LABEL
+from sharpdnf.sql.refusal import refuse
+from sharpdnf.sql.rewrite.conditions import MAX_BRANCHES, Member, Plain, branches
+from sharpdnf.sql.rewrite.expressions import Expressions
+from sharpdnf.sql.rewrite.from_clause import Chain, Pending
+from sharpdnf.sql.rewrite.sets import SetOperations, constant_of
+from sharpdnf.sql.rewrite.state import Item, Query, null, union_all
 
 
 @dataclass(slots=True)
 class Alternative:
     """One way in which a condition can hold: FROM items to add, conditions to test, row numbers to note."""
 
-    items: list[exp.Expression] = field(default_factory=list)
-    conditions: list[exp.Expression] = field(default_factory=list)
+    items: list[exp.Expr] = field(default_factory=list)
+    conditions: list[exp.Expr] = field(default_factory=list)
     lineage: list[exp.Column] = field(default_factory=list)
 
 
@@ -44,7 +46,7 @@ class Selected:
     env: Environment
     scope: Scope
     items: list[Item]
-    unshown: list[exp.Expression]
+    unshown: list[exp.Expr]
     """Grouping columns that are not among the items."""
 
 
@@ -56,7 +58,7 @@ class Rewriter(Expressions, SetOperations):
 
     # ---- whole queries
 
-    def query(self, node: exp.Expression, env: Environment, outer: Scope | None) -> Query:
+    def query(self, node: exp.Expr, env: Environment, outer: Scope | None) -> Query:
         """A SELECT, a set operation, or one of them in parentheses, that may read uncertain rows."""
         if not self.tables.touches(node, env):
             rewritten = self.certain_cte(node, env)
@@ -93,7 +95,7 @@ class Rewriter(Expressions, SetOperations):
         assert self.last is not None
         return self.last
 
-    def check_clauses(self, node: exp.Expression) -> None:
+    def check_clauses(self, node: exp.Expr) -> None:
         """Clauses that look at the whole result, which differs from world to world."""
         for name in ("limit", "offset"):
             if node.args.get(name):
@@ -105,7 +107,7 @@ class Rewriter(Expressions, SetOperations):
         if isinstance(distinct, exp.Distinct) and distinct.args.get("on"):
             refuse("DISTINCT ON", "which row it keeps depends on which uncertain rows exist")
 
-    def with_clause(self, node: exp.Expression, env: Environment) -> Environment:
+    def with_clause(self, node: exp.Expr, env: Environment) -> Environment:
         """Rewrites the CTEs of a node, in order, each seeing those before it."""
         with_ = node.args.get("with_")
         if with_ is None:
@@ -136,7 +138,7 @@ class Rewriter(Expressions, SetOperations):
                 refuse(f"the materialised view {name!r}", "it holds copies of uncertain rows")
             body, _ = self.tables.view(relation)
             own = any(kind.this == exp.DataType.Type.USERDEFINED for kind in body.find_all(exp.DataType))
-            if own and self.dialect == "duckdb":
+            if own and self.dialect.schema_types:
                 here = self.catalog.resolve((self.fold(quoted(name)),), None)
                 if here is None or here.path != relation.path:
                     refuse(f"the view {name!r} with a type of its schema", "here the type's name may mean another one")
@@ -197,7 +199,7 @@ class Rewriter(Expressions, SetOperations):
     def select_list(self, node: exp.Select, env: Environment, scope: Scope) -> list[Item]:
         """The select list with stars expanded and names bound."""
         items: list[Item] = []
-        aliases: dict[str, exp.Expression] = {}
+        aliases: dict[str, exp.Expr] = {}
         for expression in node.expressions:
             star = expression.this if isinstance(expression, exp.Column) else expression
             if isinstance(star, exp.Star):
@@ -216,24 +218,24 @@ class Rewriter(Expressions, SetOperations):
             if alias is not None:
                 label, key = alias.name, self.fold(alias)
                 aliases[key] = bound
-                if self.dialect == "duckdb":  # later items see it
+                if self.dialect.aliases_seen_by == "items":
                     scope.aliases[key] = bound
             elif isinstance(expression, exp.Column):
                 label, key = expression.name, self.fold(expression.this)
             else:
-                label, key = expression.meta.get(LABEL) or expression.sql(self.dialect), None
+                label, key = expression.meta.get(LABEL) or expression.sql(self.dialect.name), None
             items.append(Item(label, key, bound))
-        if self.dialect == "sqlite":
+        if self.dialect.aliases_seen_by == "where":
             scope.aliases.update(aliases)
         return items
 
-    def excluded(self, name: exp.Expression) -> str:
+    def excluded(self, name: exp.Expr) -> str:
         """A column that * EXCLUDE leaves out."""
         if isinstance(name, exp.Column) and len(name.parts) > 1:
-            refuse(f"* EXCLUDE ({name.sql(self.dialect)})", "write t.* EXCLUDE (column)")
+            refuse(f"* EXCLUDE ({name.sql(self.dialect.name)})", "write t.* EXCLUDE (column)")
         return self.fold(name.this if isinstance(name, exp.Column) else name)
 
-    def check_group(self, node: exp.Select, items: list[Item], env: Environment, scope: Scope) -> list[exp.Expression]:
+    def check_group(self, node: exp.Select, items: list[Item], env: Environment, scope: Scope) -> list[exp.Expr]:
         """The keys. GROUP BY without aggregates is DISTINCT if every item is a function of them; otherwise refused."""
         group = node.args.get("group")
         if group is None:
@@ -254,9 +256,7 @@ class Rewriter(Expressions, SetOperations):
                 refuse(f"{item.label!r} beside GROUP BY", "it is not a function of the grouping columns")
         return keys
 
-    def group_key(
-        self, expression: exp.Expression, items: list[Item], env: Environment, scope: Scope
-    ) -> exp.Expression:
+    def group_key(self, expression: exp.Expr, items: list[Item], env: Environment, scope: Scope) -> exp.Expr:
         """A position, an alias of the select list that is no column, or an expression."""
         if isinstance(expression, exp.Literal):
             position = int(expression.this) if expression.is_int else 0
@@ -324,9 +324,7 @@ class Rewriter(Expressions, SetOperations):
         conditions = self.compare(atom, left, [source.column(column) for column in source.columns])
         return [Alternative([self.aliased(found, source)], conditions, source.references(source.lineage))]
 
-    def compare(
-        self, atom: Member, left: list[exp.Expression], right: Sequence[exp.Expression]
-    ) -> list[exp.Expression]:
+    def compare(self, atom: Member, left: list[exp.Expr], right: Sequence[exp.Expr]) -> list[exp.Expr]:
         """The conditions of IN or ANY; none for EXISTS."""
         if not left:
             return []
@@ -338,7 +336,7 @@ class Rewriter(Expressions, SetOperations):
         ]
 
     def correlated(
-        self, node: exp.Expression, atom: Member, left: list[exp.Expression], env: Environment, scope: Scope
+        self, node: exp.Expr, atom: Member, left: list[exp.Expr], env: Environment, scope: Scope
     ) -> list[Alternative]:
         """A subquery that reads columns of the query around it: its FROM items join that query's."""
         check_structure(node)
@@ -376,7 +374,7 @@ class Rewriter(Expressions, SetOperations):
         if select is None:
             return None
         select.set("joins", [exp.Join(this=item.copy()) for item in way.items[1:]])
-        return self.catalog.types(self.complete(select).sql(self.dialect))
+        return self.catalog.types(self.complete(select).sql(self.dialect.name))
 
 
 def combine(left: list[Alternative], right: list[Alternative]) -> list[Alternative]:
@@ -389,7 +387,7 @@ def combine(left: list[Alternative], right: list[Alternative]) -> list[Alternati
     ]
 
 
-def determined(expression: exp.Expression, keys: list[exp.Expression]) -> bool:
+def determined(expression: exp.Expr, keys: list[exp.Expr]) -> bool:
     """Whether an expression is a function of the keys."""
     if expression in keys:
         return True

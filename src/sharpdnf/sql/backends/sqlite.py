@@ -10,15 +10,17 @@ from typing import Any
 
 import numpy as np
 from sqlglot import exp
-from sqlglot.tokens import TokenType
+from sqlglot import TokenType
 
 from sharpdnf.dnf import FloatArray
 from sharpdnf.errors import SQLError
-from sharpdnf.sql.allowed import refuse, tokens_of
-from sharpdnf.sql.backends import LineageRows, Shape, file_key, grouped, lock_of, lower, numbering
 from sharpdnf.sql.backends.columns import frame_rows, python_columns, sorted_flat
-from sharpdnf.sql.catalog import ROW_ID, Functions, Relation, column, quoted, recopied
-from sharpdnf.sql.tables import parse_view
+from sharpdnf.sql.backends.dialect import SQLITE, tokens_of
+from sharpdnf.sql.backends.names import column, file_key, lower, quoted
+from sharpdnf.sql.backends.protocol import ROW_ID, Functions, LineageRows, Relation, Shape
+from sharpdnf.sql.backends.rows import grouped, lock_of, numbering, recopied
+from sharpdnf.sql.backends.views import parse_view
+from sharpdnf.sql.refusal import refuse
 
 VOLATILE = frozenset(["random", "randomblob", "changes", "total_changes", "last_insert_rowid", "load_extension"])
 IMPLIED = frozenset(
@@ -32,7 +34,7 @@ CHUNK = 200_000
 
 
 class SQLite:
-    dialect = "sqlite"
+    dialect = SQLITE
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection, self.lock = connection, lock_of(connection)
@@ -140,7 +142,7 @@ class SQLite:
         listed = self.rows(f"PRAGMA {quoted(schema).sql('sqlite')}.table_xinfo({quoted(name).sql('sqlite')})")
         columns = tuple(row[1] for row in listed if row[6] != 1)  # generated columns too, as * shows them
         if kind == "view":
-            return Relation(key, path, columns, *parse_view(sql, "sqlite"))
+            return Relation(key, path, columns, *parse_view(sql, SQLITE))
         version = str(sql) if str(sql).upper().startswith("CREATE VIRTUAL") else ""
         return Relation(key, path, columns, row_id=self._row_id(path, columns), version=version)
 
@@ -184,14 +186,14 @@ class SQLite:
     def user_code(self, names: frozenset[str], sql: str) -> frozenset[str]:
         found = {row[0] for row in self.rows("SELECT DISTINCT lower(name) FROM pragma_function_list WHERE NOT builtin")}
         named = (TokenType.IDENTIFIER, TokenType.STRING)  # "match" is a name, MATCH calls match()
-        words = {token.text.lower() for token in tokens_of(sql, "sqlite") if token.token_type not in named}
+        words = {token.text.lower() for token in tokens_of(sql, SQLITE) if token.token_type not in named}
         implied = (found & IMPLIED & words) | (found & OURS)
         return frozenset(f"function {name}()" for name in (names & found) | implied)
 
     def temporary(self, name: str) -> exp.Table:
         return exp.Table(this=quoted(name), db=quoted("temp"))
 
-    def materialise(self, name: str, relation: Relation, prob: str, base: int) -> exp.Expression:
+    def materialise(self, name: str, relation: Relation, prob: str, base: int) -> exp.Expr:
         table = self.temporary(name)
         target = table.sql("sqlite")
         self.execute(f"DROP TABLE IF EXISTS {target}")
@@ -241,11 +243,11 @@ class SQLite:
             found.append((schema, pragmas[0], pragmas[1] - (self._ours if schema == "temp" else 0)))
         return found, self.connection.total_changes
 
-    def layout(self, item: exp.Expression) -> tuple[tuple[str, str], ...] | None:
+    def layout(self, item: exp.Expr) -> tuple[tuple[str, str], ...] | None:
         names = self.describe(f"SELECT * FROM {item.sql('sqlite')}")
         return tuple((name, "") for name in names) if names is not None else None
 
-    def contents(self, item: exp.Expression, columns: Sequence[tuple[str, str]], prob: str) -> object:
+    def contents(self, item: exp.Expr, columns: Sequence[tuple[str, str]], prob: str) -> object:
         raise AssertionError("the version tells")
 
     def present(self, paths: Sequence[tuple[str, ...]], *, fresh: bool = True) -> list[str | None]:

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sharpdnf.dnf import DNF, Batch, FloatArray, IntArray
-from sharpdnf.sql.backends import Clauses
-from sharpdnf.sql.blocks import Encoding, encode
+from sharpdnf.sql.backends.protocol import Clauses
+from sharpdnf.sql.emit.blocks import Encoding, encode
 
 
 @dataclass(frozen=True)

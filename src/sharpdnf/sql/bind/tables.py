@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-import sqlglot
 from sqlglot import exp
-from sqlglot.dialects import Dialect
-from sqlglot.errors import SqlglotError
-from sqlglot.tokens import TokenType
 
-from sharpdnf.errors import SQLError, UnsupportedSQL
-from sharpdnf.sql.allowed import TABLE_FUNCTIONS, check_functions, refuse
-from sharpdnf.sql.catalog import Catalog, Relation, Uncertain, column, quoted
-from sharpdnf.sql.faithful import check_faithful, parsed, written_back
-from sharpdnf.sql.scope import Output
+from sharpdnf.errors import SQLError
+from sharpdnf.sql.backends.names import column, quoted
+from sharpdnf.sql.backends.protocol import Catalog, Relation, Uncertain
+from sharpdnf.sql.bind.scope import Output
+from sharpdnf.sql.parse.allowed import TABLE_FUNCTIONS, check_functions
+from sharpdnf.sql.parse.faithful import check_faithful
+from sharpdnf.sql.parse.text import parse_select, written_back
+from sharpdnf.sql.refusal import refuse
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +59,7 @@ class Tables:
 
     def collates(self) -> bool:
         """Whether the query or a relation has collations that a comparison of computed values would lose (SQLite)."""
-        here = self.catalog.dialect == "sqlite" and self._query is not None and self._query.find(exp.Collate)
+        here = self.catalog.dialect.affinities and self._query is not None and self._query.find(exp.Collate)
         return bool(here) or self.catalog.collates()
 
     def cte_key(self, table: exp.Table, env: Environment) -> str | None:
@@ -113,7 +112,7 @@ class Tables:
                 )
         return False
 
-    def touches(self, node: exp.Expression, env: Environment) -> bool:
+    def touches(self, node: exp.Expr, env: Environment) -> bool:
         """Whether a piece of SQL reads an uncertain row anywhere: in a CTE, a view, a subquery at any depth."""
         found = False
         while isinstance(node, exp.SetOperation):  # a loop: there may be thousands of them
@@ -122,7 +121,7 @@ class Tables:
                 found = (child is not node.this and self.touches(child, env)) or found
             node = node.this
         env = self._inner(node, env)
-        if isinstance(node, exp.In) and node.args.get("field") and self.catalog.dialect == "sqlite":
+        if isinstance(node, exp.In) and node.args.get("field") and self.catalog.dialect.in_reads_tables:
             refuse(f"{node.sql()[:60]!r}", "IN reads a table there; write IN (SELECT column FROM it)")
         found = (isinstance(node, exp.Table) and self.table_touches(node, env)) or found
         for child in children(node):  # all of them: each may hold something to refuse
@@ -141,7 +140,7 @@ class Tables:
             return False
         return self.relation_touches(self.relation(table, env))
 
-    def _inner(self, node: exp.Expression, env: Environment) -> Environment:
+    def _inner(self, node: exp.Expr, env: Environment) -> Environment:
         """The environment under a node's WITH clause; a CTE that nobody reads has no effect on the answers."""
         with_ = node.args.get("with_")
         if with_ is None:
@@ -159,7 +158,7 @@ class Tables:
 
     def self_visible(self, with_: exp.With) -> bool:
         """Whether a CTE sees its own name and later ones: always in SQLite, only with RECURSIVE elsewhere."""
-        return bool(with_.args.get("recursive")) or self.catalog.dialect == "sqlite"
+        return bool(with_.args.get("recursive")) or self.catalog.dialect.ctes_see_later
 
     def check_forward(self, with_: exp.With, env: Environment) -> None:
         """Refuses a CTE that may read itself or a later one instead of the table of that name."""
@@ -178,7 +177,7 @@ class Tables:
                         "recursion over uncertain rows has no finite lineage; give the CTE another name",
                     )
 
-    def opaque(self, node: exp.Expression, env: Environment) -> exp.Expression:
+    def opaque(self, node: exp.Expr, env: Environment) -> exp.Expr:
         """A copy of certain SQL in which names of CTEs read their rewritten form and relations have their full names.
 
         In a view's body a name means what it means in the view's schema, which is not that of the query.
@@ -187,17 +186,18 @@ class Tables:
         self._redirect(copy, env)
         return copy
 
-    def _redirect_ctes(self, node: exp.Expression, env: Environment) -> Environment:
-        with_ = node.args.get("with_")
-        before = env
-        for cte in with_.expressions if with_ else ():
+    def _redirect_ctes(self, node: exp.Expr, env: Environment) -> Environment:
+        with_, before = node.args.get("with_"), env
+        if with_ is None:
+            return env
+        for cte in with_.expressions:
             env = env.define(self.fold(cte.args["alias"].this), None, touches=False)
-        for cte in with_.expressions if with_ else ():
+        for cte in with_.expressions:
             self._redirect(cte.this, env if self.self_visible(with_) else before)
             before = before.define(self.fold(cte.args["alias"].this), None, touches=False)
         return env
 
-    def _redirect(self, node: exp.Expression, env: Environment) -> None:
+    def _redirect(self, node: exp.Expr, env: Environment) -> None:
         while isinstance(node, exp.SetOperation):
             env = self._redirect_ctes(node, env)
             for child in [child for child in children(node) if child is not node.this]:
@@ -224,52 +224,11 @@ class Tables:
         node.replace(exp.Subquery(this=inner, alias=alias.copy(), joins=[j.copy() for j in joins] if joins else None))
 
 
-def children(node: exp.Expression) -> Iterator[exp.Expression]:
+def children(node: exp.Expr) -> Iterator[exp.Expr]:
     """The direct sub-expressions, without the WITH clause."""
     for name, value in node.args.items():
         if name == "with_":
             continue
         for item in value if isinstance(value, list) else (value,):
-            if isinstance(item, exp.Expression):
+            if isinstance(item, exp.Expr):
                 yield item
-
-
-def parse_select(sql: str, dialect: str, what: str) -> exp.Query:
-    """One SELECT or set operation (of a view: what it was created as); anything else is refused."""
-    try:
-        statements = parsed(sql, dialect)
-    except SqlglotError as error:
-        first = str(error).replace("\x1b[4m", "").replace("\x1b[0m", "")
-        raise SQLError(f"cannot parse {what}: {first}") from None
-    except RecursionError:
-        raise SQLError(f"cannot parse {what}: it is nested too deeply") from None
-    if len(statements) != 1:
-        refuse(f"{len(statements)} statements", f"{what} must be one SELECT")
-    statement = statements[0]
-    if isinstance(statement, exp.Create) and what.startswith("the view"):
-        statement = statement.expression
-    while isinstance(statement, exp.Subquery) and not statement.args.get("alias"):
-        if any(v for k, v in statement.args.items() if k != "this"):
-            break
-        statement = statement.this
-    if not isinstance(statement, exp.Select | exp.SetOperation):
-        word = statement.name if isinstance(statement, exp.Command) else type(statement).__name__
-        raise UnsupportedSQL(f"{what} must be one SELECT, not {word.upper()}")
-    return statement
-
-
-def parse_view(sql: str, dialect: str) -> tuple[str | None, tuple[str, ...] | None]:
-    """The SELECT of CREATE VIEW, as written, and the column names given with it; what cannot be read is kept whole."""
-    try:
-        create = sqlglot.parse_one(sql, dialect=dialect)
-        tokens = Dialect.get_or_raise(dialect).tokenize(sql)
-    except SqlglotError:
-        return sql, None
-    depth = 0
-    for token in tokens:
-        depth += (token.token_type is TokenType.L_PAREN) - (token.token_type is TokenType.R_PAREN)
-        if token.token_type is TokenType.ALIAS and depth == 0 and isinstance(create, exp.Create):
-            schema = create.this
-            labels = tuple(column.name for column in schema.expressions) if isinstance(schema, exp.Schema) else ()
-            return sql[token.end + 1 :].strip(" ;\n"), labels or None
-    return sql, None

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from itertools import pairwise
-from typing import NoReturn
 
 from sqlglot import exp
-from sqlglot.dialects import Dialect
-from sqlglot.tokens import Token, TokenType
+from sqlglot import TokenType
 
-from sharpdnf.errors import UnsupportedSQL
-from sharpdnf.sql.catalog import Catalog, Functions
-
-
-def refuse(construct: str, why: str) -> NoReturn:
-    """The error of everything that has no sound lineage here."""
-    raise UnsupportedSQL(f"{construct} is not supported: {why}")
-
+from sharpdnf.sql.backends.dialect import Dialect, tokens_of
+from sharpdnf.sql.backends.protocol import Catalog, Functions
+from sharpdnf.sql.refusal import refuse
 
 # Arguments of the structural nodes that the rewriter reads. Any other argument that is set is a construct it does
 # not know (QUALIFY, PIVOT, SAMPLE, LATERAL, hints, locks, ...).
-STRUCTURE: dict[type[exp.Expression], frozenset[str]] = {
+STRUCTURE: dict[type[exp.Expr], frozenset[str]] = {
     exp.Select: frozenset(
         ["expressions", "distinct", "from_", "joins", "where", "group", "having", "order", "limit", "offset", "with_"]
     ),
@@ -54,7 +46,7 @@ ARGUMENT_NAMES = {
     "join_mark": "(+)",
 }
 
-EXPRESSIONS: frozenset[type[exp.Expression]] = frozenset(
+EXPRESSIONS: frozenset[type[exp.Expr]] = frozenset(
     {
         exp.Column, exp.Identifier, exp.Literal, exp.Boolean, exp.Null, exp.Paren, exp.Tuple, exp.Var,
         exp.And, exp.Or, exp.Not, exp.Xor, exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE,
@@ -67,7 +59,7 @@ EXPRESSIONS: frozenset[type[exp.Expression]] = frozenset(
         exp.JSONPathSubscript, exp.Anonymous, exp.Values,
     }
 )  # fmt: skip
-FORBIDDEN: tuple[type[exp.Expression], ...] = (exp.UDTF, exp.Explode, exp.Unnest, exp.Columns, exp.Lambda)
+FORBIDDEN: tuple[type[exp.Expr], ...] = (exp.UDTF, exp.Explode, exp.Unnest, exp.Columns, exp.Lambda)
 ROW_MAKERS = frozenset(["unnest", "explode", "generate_series", "generate_subscripts", "columns"])
 """Functions that make rows or columns of one value."""
 TABLE_FUNCTIONS = frozenset(
@@ -90,7 +82,7 @@ TABLE_FUNCTIONS = frozenset(
 PROBABILITY_FUNCTIONS = frozenset({"prob", "expected_count", "expected_sum"})
 
 
-def check_structure(node: exp.Expression) -> None:
+def check_structure(node: exp.Expr) -> None:
     """Refuses a structural node with an argument that the rewriter does not read."""
     known = next((STRUCTURE[kind] for kind in type(node).__mro__ if kind in STRUCTURE), None)
     if known is None:
@@ -101,7 +93,7 @@ def check_structure(node: exp.Expression) -> None:
             refuse(label, "its lineage is not defined here")
 
 
-def check_expression(node: exp.Expression, *, aggregates: bool) -> None:
+def check_expression(node: exp.Expr, *, aggregates: bool) -> None:
     """Refuses a scalar node outside the white list; ``aggregates`` tells whether only certain rows are aggregated."""
     kind = type(node)
     if isinstance(node, FORBIDDEN) or (isinstance(node, exp.Anonymous) and node.name.lower() in ROW_MAKERS):
@@ -117,14 +109,7 @@ def check_expression(node: exp.Expression, *, aggregates: bool) -> None:
     refuse(f"{kind.__name__} in {node.sql()[:60]!r}", "the rewriter does not know it")
 
 
-@lru_cache(maxsize=4)
-def tokens_of(sql: str, dialect: str) -> list[Token]:
-    """The tokens of a text; a query and what it is written back as are looked at several times."""
-    found: list[Token] = Dialect.get_or_raise(dialect).tokenize(sql)
-    return found
-
-
-def called_names(sql: str, dialect: str) -> list[str]:
+def called_names(sql: str, dialect: Dialect) -> list[str]:
     """Lower-case names that stand before a parenthesis, as the tokenizer sees them: no parse tree can hide one."""
     names = []
     for token, following in pairwise(tokens_of(sql, dialect)):
@@ -156,8 +141,8 @@ def check_call(node: exp.Func, functions: Functions) -> None:
                "expected_count() and expected_sum(x), alone in the select list, are defined")  # fmt: skip
 
 
-def is_scalar_extreme(node: exp.Expression, dialect: str) -> bool:
+def is_scalar_extreme(node: exp.Expr, dialect: Dialect) -> bool:
     """SQLite's max(a, b) is a scalar function that shares its name with the aggregate."""
-    if dialect != "sqlite":
+    if not dialect.scalar_extremes:
         return False
     return isinstance(node, exp.Anonymous) and node.name.lower() in ("max", "min") and len(node.expressions) > 1

@@ -14,7 +14,8 @@ from itertools import product
 
 from sqlglot import exp
 
-from sharpdnf.sql.allowed import check_structure, refuse
+from sharpdnf.sql.parse.allowed import check_structure
+from sharpdnf.sql.refusal import refuse
 
 MAX_BRANCHES = 256
 
@@ -23,10 +24,10 @@ MAX_BRANCHES = 256
 class Plain:
     """A condition that reads no uncertain row in a subquery."""
 
-    node: exp.Expression
+    node: exp.Expr
     positive: bool
 
-    def condition(self) -> exp.Expression:
+    def condition(self) -> exp.Expr:
         """The condition, or its negation if it stands under NOT."""
         node = self.node.copy()
         return exp.paren(node) if self.positive else exp.Not(this=exp.paren(node))
@@ -36,8 +37,8 @@ class Plain:
 class Member:
     """TRUE iff some row of ``query`` compares as asked with ``left``; without ``left``: iff there is a row."""
 
-    query: exp.Expression
-    left: tuple[exp.Expression, ...] = ()
+    query: exp.Expr
+    left: tuple[exp.Expr, ...] = ()
     compare: type[exp.Binary] = exp.EQ
 
 
@@ -46,9 +47,7 @@ COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
 MIRRORED = {exp.GT: exp.LT, exp.GTE: exp.LTE, exp.LT: exp.GT, exp.LTE: exp.GTE}
 
 
-def branches(
-    node: exp.Expression, touches: Callable[[exp.Expression], bool], *, positive: bool = True
-) -> list[list[Atom]]:
+def branches(node: exp.Expr, touches: Callable[[exp.Expr], bool], *, positive: bool = True) -> list[list[Atom]]:
     """The condition (its negation, if not ``positive``) as alternatives of atoms."""
     if not touches(node):
         return [[Plain(node, positive)]]
@@ -82,7 +81,7 @@ def _all_of(parts: list[list[list[Atom]]]) -> list[list[Atom]]:
     return [[atom for branch in choice for atom in branch] for choice in product(*parts)]
 
 
-def _member(node: exp.Expression) -> Member | None:
+def _member(node: exp.Expr) -> Member | None:
     """EXISTS, IN and comparisons with ANY as one atom; None for everything else."""
     if isinstance(node, exp.Exists):
         return Member(node.this)
@@ -106,6 +105,6 @@ def _member(node: exp.Expression) -> Member | None:
     return None
 
 
-def _row(node: exp.Expression) -> tuple[exp.Expression, ...]:
+def _row(node: exp.Expr) -> tuple[exp.Expr, ...]:
     inner = node.unnest()
     return tuple(inner.expressions) if isinstance(inner, exp.Tuple) else (node,)
