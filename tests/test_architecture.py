@@ -17,7 +17,7 @@ LAYERS = [
     "_native",
     "dnf",
     "circuit builder relax",
-    "compiled circuit_formats nnf formats simplify generate learn",
+    "compiled circuit_compile circuit_formats nnf formats simplify generate learn",
     "engines",
     "analysis",
     "sql",

@@ -185,7 +185,7 @@ class _D4(_Reader):
 
 def write_nnf(circuit: Circuit, dialect: str = "c2d") -> str:
     """The d-DNNF of a circuit's only output, compiled under the usual limits."""
-    from sharpdnf.engines.circuit_exact import compile_circuit
+    from sharpdnf.circuit_compile import compile_circuit
 
     if dialect not in ("c2d", "d4"):
         raise ValueError(f"unknown dialect {dialect!r}: choose from c2d, d4")
@@ -299,7 +299,8 @@ def _d4(nodes: list[Node], num_vars: int) -> list[str]:
         tag, _, children = nodes[i]
         kind = ("a" if tag == "A" else "o") if children else ("t" if tag == "A" else "f")
         lines.append(f"{kind} {top - i} 0")
-    lines.append(f"t {true} 0")
+    if len(inner) < len(nodes):
+        lines.append(f"t {true} 0")
     for i in reversed(inner):
         for child in nodes[i][2]:
             tag, value, _ = nodes[child]

@@ -1,0 +1,335 @@
+// A circuit as the kernels see it, and a store of its gates that makes equal gates once.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include "poll.hpp"
+#include "wide.hpp"
+
+enum GateKind : uint8_t { gFalse, gTrue, gVar, gNot, gAnd, gOr, gAtLeast };
+
+// Gate g reads inputs[indptr[g] .. indptr[g + 1]), all of them before g.
+struct CircuitView {
+    const uint8_t *kind;
+    const int32_t *arg;
+    const int64_t *indptr;
+    const int32_t *inputs;
+    int64_t num_gates;
+    const double *prob;
+    int64_t num_vars;
+
+    int64_t width(int64_t g) const { return indptr[g + 1] - indptr[g]; }
+};
+
+// Certified bounds of an event and of its complement: both, so that neither loses digits where it is small.
+struct Bounds {
+    Wide lower{0.0, 0}, upper{1.0, 0}, not_lower{0.0, 0}, not_upper{1.0, 0};
+    Bounds flipped() const { return {not_lower, not_upper, lower, upper}; }
+};
+
+inline Wide larger(const Wide &a, const Wide &b) { return a < b ? b : a; }
+inline Wide smaller(const Wide &a, const Wide &b) { return b < a ? b : a; }
+
+// Thrown where a store or a compiler would outgrow its memory.
+struct OutOfMemory {};
+
+// A reference is 2 * gate + 1 if it is negated. Gate 0 is true; gate p + 1 is the variable at place p of the order; all
+// others are ANDs of at least two references (an OR is the negation of the AND of negations). An AND's references are
+// sorted and distinct, small ANDs inside it are spread out, and where one of them is a negated AND that holds or
+// contains another one of them, it is dropped or shortened: x (x + y) = x and x (x' + y) = x y.
+class GateStore {
+  public:
+    using Ref = int32_t;
+    static constexpr Ref kTrue = 0, kFalse = 1;
+    static constexpr int kSpread = 16;  // ANDs up to this size are spread out, and looked into
+
+    // prob by place; `unate` says that every variable is read with one sign only, so that Harris' inequality holds.
+    GateStore(std::vector<double> prob, bool unate, std::size_t memory) : memory_(memory), unate_(unate) {
+        gates_.reserve(prob.size() + 1);
+        add_gate(0, 0, std::numeric_limits<int32_t>::max(), -1);
+        bounds_[0] = {Wide::of(1.0), Wide::of(1.0), Wide(), Wide()};
+        for (size_t p = 0; p < prob.size(); ++p) {
+            add_gate(0, 0, static_cast<int32_t>(p), static_cast<int32_t>(p));
+            const Wide yes = Wide::of(prob[p]), no = Wide::of(1.0 - prob[p]);
+            bounds_.back() = {yes, yes, no, no};
+        }
+        num_vars_ = static_cast<int32_t>(prob.size());
+        assigned_.assign(prob.size(), -1);
+        table_.assign(1024, 0);
+    }
+
+    static bool negated(Ref r) { return r & 1; }
+    bool literal(Ref r) const { return r >= 2 && (r >> 1) <= num_vars_; }
+    int32_t place(Ref literal) const { return (literal >> 1) - 1; }
+    static Ref literal_at(int32_t place, bool value) { return 2 * (place + 1) + !value; }
+    int64_t size() const { return static_cast<int64_t>(gates_.size()); }
+    int32_t low(Ref r) const { return gates_[r >> 1].low; }
+    int32_t high(Ref r) const { return gates_[r >> 1].high; }
+    const Ref *begin(int32_t gate) const { return refs_.data() + gates_[gate].first; }
+    const Ref *end(int32_t gate) const { return begin(gate) + gates_[gate].count; }
+    Bounds bounds(Ref r) const { return (r & 1) ? bounds_[r >> 1].flipped() : bounds_[r >> 1]; }
+    std::size_t bytes() const {
+        return gates_.size() * (sizeof(Gate) + sizeof(Bounds) + 5 * sizeof(int32_t)) + (refs_.size() + table_.size()) * 4;
+    }
+    int64_t work = 0;  // references looked at
+
+    // The AND of the references in `kids`, which is used up.
+    Ref conjunction(std::vector<Ref> &kids) {
+        for (bool changed = true; changed;) {
+            if (!tidy(kids)) return kFalse;
+            changed = absorb(kids);
+        }
+        return find(kids);
+    }
+
+    void assign(int32_t place, bool value) { assigned_[place] = value, chosen_.push_back(place); }
+    void unassign() {
+        for (const int32_t p : chosen_) assigned_[p] = -1;
+        chosen_.clear();
+    }
+    // The reference with the assigned variables put in; then nothing is assigned.
+    Ref restricted(Ref root) {
+        if (chosen_.empty()) return root;
+        const auto range = std::minmax_element(chosen_.begin(), chosen_.end());
+        least_ = *range.first, most_ = *range.second;
+        next(epoch_, seen_);
+        std::vector<int32_t> &stack = stack_;
+        stack.assign(1, root >> 1);
+        std::vector<Ref> kids;
+        while (!stack.empty()) {
+            const int32_t gate = stack.back();
+            if (settled(gate)) {
+                stack.pop_back();
+                continue;
+            }
+            const size_t before = stack.size();
+            work += gates_[gate].count;
+            for (const Ref *r = begin(gate); r != end(gate); ++r)
+                if (!settled(*r >> 1)) stack.push_back(*r >> 1);
+            if (stack.size() > before) continue;
+            stack.pop_back();
+            kids.clear();
+            bool changed = false;
+            for (const Ref *r = begin(gate); r != end(gate); ++r) {
+                kids.push_back(result_[*r >> 1] ^ (*r & 1));
+                changed |= kids.back() != *r;
+            }
+            const Ref made = changed ? conjunction(kids) : 2 * gate;
+            result_[gate] = made;
+            seen_[gate] = epoch_;
+        }
+        unassign();
+        return result_[root >> 1] ^ (root & 1);
+    }
+
+    // Parts of an AND's references that share no variable: the part of each, numbered from 0; returns how many.
+    int32_t parts(const std::vector<Ref> &kids, std::vector<int32_t> &part) {
+        const auto n = static_cast<int32_t>(kids.size());
+        part.assign(n, 0);
+        if (const int32_t found = parts_by_range(kids, part); found > 1) return found;
+        std::vector<int32_t> root(n);
+        std::iota(root.begin(), root.end(), 0);
+        const auto leader = [&](int32_t i) {
+            while (root[i] != i) i = root[i] = root[root[i]];
+            return i;
+        };
+        next(epoch_, seen_);
+        int32_t left = n;
+        for (int32_t i = 0; i < n && left > 1; ++i) {
+            stack_.assign(1, kids[i] >> 1);
+            while (!stack_.empty()) {
+                const int32_t gate = stack_.back();
+                stack_.pop_back();
+                if (seen_[gate] == epoch_) {
+                    const int32_t a = leader(i), b = leader(result_[gate]);
+                    if (a != b) root[std::max(a, b)] = std::min(a, b), --left;
+                    continue;
+                }
+                seen_[gate] = epoch_, result_[gate] = i;
+                work += 1 + gates_[gate].count;
+                for (const Ref *r = begin(gate); r != end(gate); ++r) stack_.push_back(*r >> 1);
+            }
+        }
+        if (left == 1) return 1;
+        std::vector<int32_t> number(n, -1);
+        int32_t found = 0;
+        for (int32_t i = 0; i < n; ++i) {
+            int32_t &own = number[leader(i)];
+            if (own < 0) own = found++;
+            part[i] = own;
+        }
+        return found;
+    }
+
+  private:
+    struct Gate {
+        int64_t first;
+        int32_t count, low, high;  // references; the least and the greatest place of its variables
+    };
+
+    // A new pass: what earlier ones have written no longer counts.
+    static void next(int32_t &stamp, std::vector<int32_t> &stamps) {
+        if (stamp == std::numeric_limits<int32_t>::max()) std::fill(stamps.begin(), stamps.end(), 0), stamp = 0;
+        ++stamp;
+    }
+
+    bool settled(int32_t gate) {
+        if (seen_[gate] == epoch_) return true;
+        const Gate &g = gates_[gate];
+        if (g.low > most_ || g.high < least_) result_[gate] = 2 * gate;
+        else if (g.count == 0) result_[gate] = assigned_[gate - 1] < 0 ? 2 * gate : (assigned_[gate - 1] ? kTrue : kFalse);
+        else return false;
+        seen_[gate] = epoch_;
+        return true;
+    }
+
+    // Spreads out small ANDs, sorts, drops repeats and truths; false if two references contradict each other.
+    bool tidy(std::vector<Ref> &kids) {
+        const size_t given = kids.size();
+        for (size_t i = 0; i < given; ++i) {
+            const Gate &g = gates_[kids[i] >> 1];
+            if (negated(kids[i]) || g.count == 0 || g.count > kSpread) continue;
+            const int32_t gate = kids[i] >> 1;
+            kids[i] = kTrue;
+            kids.insert(kids.end(), begin(gate), end(gate));
+        }
+        work += static_cast<int64_t>(kids.size());
+        std::sort(kids.begin(), kids.end());
+        kids.erase(std::unique(kids.begin(), kids.end()), kids.end());
+        if (!kids.empty() && kids.front() == kTrue) kids.erase(kids.begin());
+        if (!kids.empty() && kids.front() == kFalse) return false;
+        for (size_t i = 1; i < kids.size(); ++i)
+            if ((kids[i] ^ 1) == kids[i - 1]) return false;
+        return true;
+    }
+
+    // x (x + y) = x and x (x' + y) = x y; true if something changed that has to be tidied again.
+    bool absorb(std::vector<Ref> &kids) {
+        next(mark_, marks_);
+        for (const Ref r : kids) marks_[r] = mark_;
+        bool changed = false;
+        std::vector<Ref> rest;
+        for (Ref &kid : kids) {
+            const Gate g = gates_[kid >> 1];
+            if (!negated(kid) || g.count == 0 || g.count > kSpread) continue;
+            work += g.count;
+            rest.clear();
+            bool holds = false;
+            for (int32_t i = 0; i < g.count; ++i) {
+                const Ref inner = refs_[g.first + i];
+                holds |= marks_[inner ^ 1] == mark_;
+                if (marks_[inner] != mark_) rest.push_back(inner);
+            }
+            if (!holds && static_cast<int32_t>(rest.size()) == g.count) continue;
+            changed = true;
+            kid = holds ? kTrue : find(rest) ^ 1;
+        }
+        return changed;
+    }
+
+    // The gate of references that are tidy.
+    Ref find(const std::vector<Ref> &kids) {
+        if (kids.empty()) return kTrue;
+        if (kids.size() == 1) return kids[0];
+        uint64_t hash = 0x9e3779b97f4a7c15ULL * kids.size();
+        for (const Ref r : kids) hash = (hash ^ static_cast<uint64_t>(r)) * 0xff51afd7ed558ccdULL, hash ^= hash >> 29;
+        hash ^= hash >> 32;
+        uint64_t at = hash & (table_.size() - 1);
+        for (; table_[at]; at = (at + 1) & (table_.size() - 1)) {
+            const Gate &g = gates_[table_[at]];
+            if (g.count == static_cast<int32_t>(kids.size()) && std::equal(kids.begin(), kids.end(), refs_.begin() + g.first))
+                return 2 * table_[at];
+        }
+        int32_t low = std::numeric_limits<int32_t>::max(), high = -1;
+        for (const Ref r : kids) low = std::min(low, gates_[r >> 1].low), high = std::max(high, gates_[r >> 1].high);
+        const auto first = static_cast<int64_t>(refs_.size());
+        refs_.insert(refs_.end(), kids.begin(), kids.end());
+        const auto gate = static_cast<int32_t>(gates_.size());
+        add_gate(first, static_cast<int32_t>(kids.size()), low, high);
+        bound(gate);
+        table_[at] = gate;
+        hashes_.push_back(hash);
+        if (hashes_.size() * 2 > table_.size()) grow();
+        return 2 * gate;
+    }
+
+    void add_gate(int64_t first, int32_t count, int32_t low, int32_t high) {
+        if (bytes() > memory_ || gates_.size() > (std::size_t{1} << 29)) throw OutOfMemory{};
+        gates_.push_back({first, count, low, high});
+        bounds_.emplace_back();
+        seen_.push_back(0);
+        result_.push_back(0);
+        marks_.push_back(0), marks_.push_back(0);
+    }
+
+    void grow() {
+        std::vector<int32_t> wider(table_.size() * 2, 0);
+        const auto first = static_cast<int32_t>(gates_.size() - hashes_.size());
+        for (size_t i = 0; i < hashes_.size(); ++i) {
+            uint64_t at = hashes_[i] & (wider.size() - 1);
+            while (wider[at]) at = (at + 1) & (wider.size() - 1);
+            wider[at] = first + static_cast<int32_t>(i);
+        }
+        table_.swap(wider);
+    }
+
+    // Frechet's bounds; products where the references are independent, and Harris' (1960) where all are monotone in
+    // the same direction: then P(AND) is at least the product.
+    void bound(int32_t gate) {
+        Bounds &out = bounds_[gate];
+        const bool independent = ranges_are_apart(gate);
+        Wide lower = Wide::of(1.0), upper = Wide::of(1.0), no_lower, no_upper, least = Wide::of(1.0), most, sum;
+        for (const Ref *r = begin(gate); r != end(gate); ++r) {
+            const Bounds b = bounds(*r);
+            lower = lower * b.lower, upper = upper * b.upper;
+            no_lower = either(no_lower, b.not_lower), no_upper = either(no_upper, b.not_upper);
+            least = smaller(least, b.upper), most = larger(most, b.not_lower);
+            sum = at_most_one(sum + b.not_upper);
+        }
+        const bool positive = independent || unate_;
+        out.lower = positive ? lower : Wide::of(sum.complement() * (1.0 - 1e-12));
+        out.not_upper = positive ? no_upper : sum;
+        out.upper = independent ? upper : least;
+        out.not_lower = independent ? no_lower : most;
+    }
+
+    bool ranges_are_apart(int32_t gate) const {
+        if (gates_[gate].count > 64) return false;
+        std::pair<int32_t, int32_t> range[64];
+        int n = 0;
+        for (const Ref *r = begin(gate); r != end(gate); ++r) range[n++] = {low(*r), high(*r)};
+        std::sort(range, range + n);
+        for (int i = 1; i < n; ++i)
+            if (range[i].first <= range[i - 1].second) return false;
+        return true;
+    }
+
+    int32_t parts_by_range(const std::vector<Ref> &kids, std::vector<int32_t> &part) {
+        std::vector<int32_t> order(kids.size());
+        std::iota(order.begin(), order.end(), 0);
+        std::sort(order.begin(), order.end(), [&](int32_t a, int32_t b) { return low(kids[a]) < low(kids[b]); });
+        int32_t found = 0, reach = high(kids[order[0]]);
+        for (const int32_t i : order) {
+            if (low(kids[i]) > reach) ++found;
+            reach = std::max(reach, high(kids[i]));
+            part[i] = found;
+        }
+        return found + 1;
+    }
+
+    std::size_t memory_;
+    bool unate_;
+    int32_t num_vars_ = 0, least_ = 0, most_ = 0;
+    std::vector<Gate> gates_;
+    std::vector<Bounds> bounds_;
+    std::vector<Ref> refs_;
+    std::vector<int32_t> table_;
+    std::vector<uint64_t> hashes_;
+    std::vector<int8_t> assigned_;
+    std::vector<int32_t> chosen_, stack_;
+    std::vector<int32_t> seen_, result_, marks_;  // by gate, by gate, by reference: what the running pass knows
+    int32_t epoch_ = 0, mark_ = 0;
+};
