@@ -46,13 +46,17 @@ class GateStore {
     static constexpr Ref kTrue = 0, kFalse = 1;
     static constexpr int kSpread = 16;  // ANDs up to this size are spread out, and looked into
 
-    // prob by place; `unate` says that every variable is read with one sign only, so that Harris' inequality holds.
-    GateStore(std::vector<double> prob, bool unate, std::size_t memory) : memory_(memory), unate_(unate) {
+    // prob by place; `falling` says of which variables the negation is taken for the larger value, where gates are
+    // looked at for being monotone.
+    GateStore(const std::vector<double> &prob, const std::vector<uint8_t> &falling, std::size_t memory)
+        : memory_(memory) {
         gates_.reserve(prob.size() + 1);
         add_gate(0, 0, std::numeric_limits<int32_t>::max(), -1);
         bounds_[0] = {Wide::of(1.0), Wide::of(1.0), Wide(), Wide()};
+        gates_[0].trend = kRising | kFalling;
         for (size_t p = 0; p < prob.size(); ++p) {
             add_gate(0, 0, static_cast<int32_t>(p), static_cast<int32_t>(p));
+            gates_.back().trend = falling[p] ? kFalling : kRising;
             const Wide yes = Wide::of(prob[p]), no = Wide::of(1.0 - prob[p]);
             bounds_.back() = {yes, yes, no, no};
         }
@@ -70,11 +74,16 @@ class GateStore {
     int32_t high(Ref r) const { return gates_[r >> 1].high; }
     const Ref *begin(int32_t gate) const { return refs_.data() + gates_[gate].first; }
     const Ref *end(int32_t gate) const { return begin(gate) + gates_[gate].count; }
+    // For a gate that is known to be monotone although its inputs do not show it.
+    bool rising(Ref r) const { return trend(r) & kRising; }
+    void set_rising(Ref r) { gates_[r >> 1].trend |= (r & 1) ? kFalling : kRising; }
     Bounds bounds(Ref r) const { return (r & 1) ? bounds_[r >> 1].flipped() : bounds_[r >> 1]; }
     std::size_t bytes() const {
         return gates_.size() * (sizeof(Gate) + sizeof(Bounds) + 5 * sizeof(int32_t)) + (refs_.size() + table_.size()) * 4;
     }
     int64_t work = 0;  // references looked at
+    // From here on work counts as done for the answer: see parts().
+    void loaded() { credited_ = work; }
 
     // The AND of the references in `kids`, which is used up.
     Ref conjunction(std::vector<Ref> &kids) {
@@ -125,7 +134,8 @@ class GateStore {
         return result_[root >> 1] ^ (root & 1);
     }
 
-    // Parts of an AND's references that share no variable: the part of each, numbered from 0; returns how many.
+    // Parts of an AND's references that share no variable: the part of each, numbered from 0; returns how many. Where
+    // such walks have found nothing for long they are cut short, and the references are taken for connected.
     int32_t parts(const std::vector<Ref> &kids, std::vector<int32_t> &part) {
         const auto n = static_cast<int32_t>(kids.size());
         part.assign(n, 0);
@@ -138,9 +148,12 @@ class GateStore {
         };
         next(epoch_, seen_);
         int32_t left = n;
-        for (int32_t i = 0; i < n && left > 1; ++i) {
+        credit_ += work - credited_;
+        const int64_t allowed = credit_ + 16, before = work;
+        for (int32_t i = 0; i < n && left > 1 && work - before <= allowed; ++i) {
             stack_.assign(1, kids[i] >> 1);
-            while (!stack_.empty()) {
+            while (!stack_.empty() && left > 1) {
+                if (work - before > allowed) break;
                 const int32_t gate = stack_.back();
                 stack_.pop_back();
                 if (seen_[gate] == epoch_) {
@@ -153,7 +166,11 @@ class GateStore {
                 for (const Ref *r = begin(gate); r != end(gate); ++r) stack_.push_back(*r >> 1);
             }
         }
-        if (left == 1) return 1;
+        const int64_t spent = work - before;
+        credited_ = work;
+        credit_ = std::max<int64_t>(0, credit_ - spent);
+        if (left == 1 || spent > allowed) return 1;
+        credit_ += 2 * spent;
         std::vector<int32_t> number(n, -1);
         int32_t found = 0;
         for (int32_t i = 0; i < n; ++i) {
@@ -165,10 +182,17 @@ class GateStore {
     }
 
   private:
+    static constexpr uint8_t kRising = 1, kFalling = 2;
     struct Gate {
         int64_t first;
         int32_t count, low, high;  // references; the least and the greatest place of its variables
+        uint8_t trend = 0;         // whether it is known to rise, or to fall, with all of its variables
     };
+
+    uint8_t trend(Ref r) const {
+        const uint8_t t = gates_[r >> 1].trend;
+        return (r & 1) ? static_cast<uint8_t>((t >> 1) | ((t & 1) << 1)) : t;
+    }
 
     // A new pass: what earlier ones have written no longer counts.
     static void next(int32_t &stamp, std::vector<int32_t> &stamps) {
@@ -258,7 +282,7 @@ class GateStore {
 
     void add_gate(int64_t first, int32_t count, int32_t low, int32_t high) {
         if (bytes() > memory_ || gates_.size() > (std::size_t{1} << 29)) throw OutOfMemory{};
-        gates_.push_back({first, count, low, high});
+        gates_.push_back({first, count, low, high, 0});
         bounds_.emplace_back();
         seen_.push_back(0);
         result_.push_back(0);
@@ -282,14 +306,17 @@ class GateStore {
         Bounds &out = bounds_[gate];
         const bool independent = ranges_are_apart(gate);
         Wide lower = Wide::of(1.0), upper = Wide::of(1.0), no_lower, no_upper, least = Wide::of(1.0), most, sum;
+        uint8_t common = kRising | kFalling;
         for (const Ref *r = begin(gate); r != end(gate); ++r) {
             const Bounds b = bounds(*r);
+            common &= trend(*r);
             lower = lower * b.lower, upper = upper * b.upper;
             no_lower = either(no_lower, b.not_lower), no_upper = either(no_upper, b.not_upper);
             least = smaller(least, b.upper), most = larger(most, b.not_lower);
             sum = at_most_one(sum + b.not_upper);
         }
-        const bool positive = independent || unate_;
+        gates_[gate].trend = common;
+        const bool positive = independent || common;
         out.lower = positive ? lower : Wide::of(sum.complement() * (1.0 - 1e-12));
         out.not_upper = positive ? no_upper : sum;
         out.upper = independent ? upper : least;
@@ -321,7 +348,6 @@ class GateStore {
     }
 
     std::size_t memory_;
-    bool unate_;
     int32_t num_vars_ = 0, least_ = 0, most_ = 0;
     std::vector<Gate> gates_;
     std::vector<Bounds> bounds_;
@@ -332,4 +358,5 @@ class GateStore {
     std::vector<int32_t> chosen_, stack_;
     std::vector<int32_t> seen_, result_, marks_;  // by gate, by gate, by reference: what the running pass knows
     int32_t epoch_ = 0, mark_ = 0;
+    int64_t credit_ = 4096, credited_ = 0;  // walks that found nothing may cost as much as all other work
 };

@@ -31,12 +31,14 @@ class CircuitCompiler {
 
     // `order` holds the variables that the output reads, first to branch on first.
     CircuitCompiler(const CircuitView &c, const std::vector<int32_t> &gates, const std::vector<int32_t> &order,
-                    bool unate, const CircuitOptions &options, int64_t work)
-        : options_(options), budget_(work), order_(order), prob_(probs(c, order)), store_(prob_, unate, options.memory),
-          pace_(*options.poll) {
+                    const std::vector<uint8_t> &falling, const CircuitOptions &options, int64_t work)
+        : options_(options), budget_(work), order_(order), prob_(by_place(c.prob, order)),
+          store_(prob_, by_place(falling.data(), order), options.memory), pace_(*options.poll) {
         try {
             const Ref root = load(c, gates);
             root_ = node_of(root);
+            budget_ += store_.work;
+            store_.loaded();
         } catch (const OutOfMemory &) {
             stopped_ = "memory";
         }
@@ -104,9 +106,9 @@ class CircuitCompiler {
         Bounds bounds;
     };
 
-    static std::vector<double> probs(const CircuitView &c, const std::vector<int32_t> &order) {
-        std::vector<double> out;
-        for (const int32_t v : order) out.push_back(c.prob[v]);
+    template <class T> static std::vector<T> by_place(const T *of_var, const std::vector<int32_t> &order) {
+        std::vector<T> out;
+        for (const int32_t v : order) out.push_back(of_var[v]);
         return out;
     }
 
@@ -147,7 +149,8 @@ class CircuitCompiler {
     }
 
     // A sequential counter in the order of the variables: row j of column i says that at least j of the inputs from i
-    // on are true. The narrower of "k are true" and "n - k + 1 are false" is counted.
+    // on are true, by a decision on input i, so that an input that becomes known leaves one row. The narrower of "k are
+    // true" and "n - k + 1 are false" is counted. Rows of inputs that rise do so too.
     Ref at_least(int64_t k, std::vector<Ref> kids) {
         const auto n = static_cast<int64_t>(kids.size());
         if (k <= 0) return GateStore::kTrue;
@@ -159,13 +162,19 @@ class CircuitCompiler {
         std::stable_sort(kids.begin(), kids.end(), [&](Ref a, Ref b) { return store_.low(a) < store_.low(b); });
         std::vector<Ref> row(k + 1, GateStore::kFalse), two;
         row[0] = GateStore::kTrue;
+        bool rising = true, falling = true;
         for (int64_t i = n - 1; i >= 0; --i) {
+            rising &= store_.rising(kids[i]), falling &= store_.rising(kids[i] ^ 1);
             for (int64_t j = std::min(k, n - i); j > 0; --j) {
                 if (i < k - j) continue;  // too few inputs before it for this row to matter
                 two.assign({kids[i], row[j - 1]});
                 const Ref with = store_.conjunction(two);
-                two.assign({row[j], with});
+                two.assign({kids[i] ^ 1, row[j]});
+                const Ref without = store_.conjunction(two);
+                two.assign({with, without});
                 row[j] = disjunction(two);
+                if (rising) store_.set_rising(row[j]);
+                else if (falling) store_.set_rising(row[j] ^ 1);
             }
             pace_.check(8 * k);
         }
@@ -365,17 +374,18 @@ class CircuitCompiler {
     const char *stopped_ = nullptr;
 };
 
-// Whether every variable is read with one sign only, once negations are pushed to the variables.
-inline bool is_unate(const CircuitView &c, const std::vector<int32_t> &gates) {
+// Which variables are read with a negative sign only, once negations are pushed to the variables.
+inline std::vector<uint8_t> falling_variables(const CircuitView &c, const std::vector<int32_t> &gates) {
     std::vector<uint8_t> sign(gates.back() + 1, 0), of_var(c.num_vars, 0);  // bit 0: plain, bit 1: negated
     sign[gates.back()] = 1;
     for (auto g = gates.rbegin(); g != gates.rend(); ++g) {
         uint8_t s = sign[*g];
+        if (c.kind[*g] == gVar) of_var[c.arg[*g]] |= s;
         if (c.kind[*g] == gNot) s = static_cast<uint8_t>((s >> 1) | ((s & 1) << 1));
         for (int64_t i = c.indptr[*g]; i < c.indptr[*g + 1]; ++i) sign[c.inputs[i]] |= s;
-        if (c.kind[*g] == gVar && (of_var[c.arg[*g]] |= s) == 3) return false;
     }
-    return true;
+    for (auto &s : of_var) s = s == 2;
+    return of_var;
 }
 
 // Tries the orders in turns with growing budgets of work, so that the best of them decides at a few times its own cost;
@@ -385,18 +395,28 @@ inline void solve_circuit(const CircuitView &c, int32_t output, const CircuitOpt
     Pace pace(*options.poll);
     std::vector<std::vector<int32_t>> orders;
     int64_t size = 0;
-    for (const int32_t g : gates) size += 1 + c.width(g);
+    for (const int32_t g : gates) {
+        size += 1 + c.width(g);
+        if (c.kind[g] == gAtLeast) {  // its counter has a row for each that is needed
+            const int64_t rows = std::min<int64_t>(c.arg[g], c.width(g) - c.arg[g] + 1);
+            if (rows > 1) size += c.width(g) * rows;
+        }
+    }
+    if (size > options.work) {
+        out.stopped = "work";
+        return;
+    }
     const auto order = [&](int which) -> std::vector<int32_t> {
         switch (which) {
-        case 0: return depth_first_order(c, output, false);
-        case 1: return force_order(c, gates, depth_first_order(c, output, false), pace);
-        case 2: return separator_order(c, gates, pace);
-        case 3: return frequency_order(c, gates, depth_first_order(c, output, false));
-        default: return depth_first_order(c, output, true);
+        case 0: return walk_order(c, output, false);
+        case 1: return force_order(c, gates, walk_order(c, output, false), pace);
+        case 2: return walk_order(c, output, true);
+        case 3: return separator_order(c, gates, pace);
+        default: return frequency_order(c, gates, walk_order(c, output, false));
         }
     };
     constexpr int ORDERS = 5;
-    const bool unate = is_unate(c, gates);
+    const std::vector<uint8_t> falling = falling_variables(c, gates);
     std::vector<uint8_t> dropped(ORDERS, 0);
     for (int64_t budget = 16 * size + 20000;; budget = budget > (int64_t{1} << 58) ? budget : 6 * budget) {
         bool tried = false;
@@ -415,7 +435,7 @@ inline void solve_circuit(const CircuitView &c, int32_t output, const CircuitOpt
                 out.stopped = "work";
                 return;
             }
-            CircuitCompiler compiler(c, gates, orders[which], unate, options, std::min(budget, options.work - out.work));
+            CircuitCompiler compiler(c, gates, orders[which], falling, options, std::min(budget, options.work - out.work));
             compiler.run();
             tried = true;
             out.work += compiler.work();

@@ -1,5 +1,6 @@
 // Orders in which a circuit's variables are branched on: none is best everywhere, so the compiler tries several.
 #pragma once
+#include <deque>
 #include <queue>
 #include <unordered_set>
 
@@ -19,18 +20,21 @@ inline std::vector<int32_t> needed_gates(const CircuitView &c, int32_t output) {
     return out;
 }
 
-// Variables in the order in which a depth-first walk from the output meets them.
-inline std::vector<int32_t> depth_first_order(const CircuitView &c, int32_t output, bool backwards) {
-    std::vector<int32_t> out, stack{output};
+// Variables in the order in which a walk from the output meets them, depth first or level by level.
+inline std::vector<int32_t> walk_order(const CircuitView &c, int32_t output, bool levels) {
+    std::vector<int32_t> out;
+    std::deque<int32_t> open{output};
     std::vector<uint8_t> seen(c.num_gates, 0), placed(c.num_vars, 0);
-    while (!stack.empty()) {
-        const int32_t g = stack.back();
-        stack.pop_back();
+    while (!open.empty()) {
+        const int32_t g = open.front();
+        open.pop_front();
         if (seen[g]) continue;
         seen[g] = 1;
         if (c.kind[g] == gVar && !placed[c.arg[g]]) placed[c.arg[g]] = 1, out.push_back(c.arg[g]);
-        for (int64_t i = 0; i < c.width(g); ++i)
-            stack.push_back(c.inputs[backwards ? c.indptr[g] + i : c.indptr[g + 1] - 1 - i]);
+        for (int64_t i = 0; i < c.width(g); ++i) {
+            if (levels) open.push_back(c.inputs[c.indptr[g] + i]);
+            else open.push_front(c.inputs[c.indptr[g + 1] - 1 - i]);
+        }
     }
     return out;
 }
@@ -87,7 +91,7 @@ inline std::vector<int32_t> force_order(const CircuitView &c, const std::vector<
     return out;
 }
 
-// The reverse of a least-degree elimination of the graph that ties each gate to its inputs: separators come first, so
+// Backwards along a least-degree elimination of the graph that ties each gate to its inputs: separators come first, so
 // that the circuit falls apart. Wide gates are tied along a chain. Empty if the graph gets too dense.
 inline std::vector<int32_t> separator_order(const CircuitView &c, const std::vector<int32_t> &gates, Pace &pace) {
     constexpr size_t DENSE = 48;
@@ -112,23 +116,40 @@ inline std::vector<int32_t> separator_order(const CircuitView &c, const std::vec
     std::vector<uint8_t> gone(c.num_gates, 0), placed(c.num_vars, 0);
     for (const int32_t g : gates)
         if (c.kind[g] != gNot) queue.push({next[g].size(), g});
-    std::vector<int32_t> out;
+    std::vector<int32_t> eliminated, around;
+    std::vector<std::vector<int32_t>> children(c.num_gates), bag(c.num_gates);
     while (!queue.empty()) {
         const auto [degree, g] = queue.top();
         queue.pop();
         if (gone[g] || degree != next[g].size()) continue;
         if (degree > DENSE) return {};
         gone[g] = 1;
-        if (c.kind[g] == gVar && !placed[c.arg[g]]) placed[c.arg[g]] = 1, out.push_back(c.arg[g]);
-        std::vector<int32_t> around(next[g].begin(), next[g].end());
+        eliminated.push_back(g);
+        around.assign(next[g].begin(), next[g].end());
         std::sort(around.begin(), around.end());
         pace.check(static_cast<int64_t>(around.size() * around.size() + 8));
         for (const int32_t a : around) next[a].erase(g);
         for (size_t i = 0; i < around.size(); ++i)
             for (size_t j = i + 1; j < around.size(); ++j) tie(around[i], around[j]);
         for (const int32_t a : around) queue.push({next[a].size(), a});
+        bag[g] = around;
         next[g].clear();
     }
-    std::reverse(out.begin(), out.end());
+    // The elimination tree from its root, subtree by subtree: the variables of a part stand together.
+    std::vector<int32_t> when(c.num_gates, -1), stack, out;
+    for (size_t i = 0; i < eliminated.size(); ++i) when[eliminated[i]] = static_cast<int32_t>(i);
+    for (const int32_t g : eliminated) {
+        int32_t up = -1;
+        for (const int32_t a : bag[g])
+            if (up < 0 || when[a] < when[up]) up = a;
+        if (up >= 0) children[up].push_back(g);
+        else stack.push_back(g);
+    }
+    while (!stack.empty()) {
+        const int32_t g = stack.back();
+        stack.pop_back();
+        if (c.kind[g] == gVar && !placed[c.arg[g]]) placed[c.arg[g]] = 1, out.push_back(c.arg[g]);
+        stack.insert(stack.end(), children[g].begin(), children[g].end());
+    }
     return out;
 }
