@@ -104,8 +104,9 @@ void bind_circuit(nb::module_ &m) {
                 compiled = nb::make_tuple(to_numpy(std::move(d.kind)), to_numpy(std::move(d.a)), to_numpy(std::move(d.b)),
                                           to_numpy(std::move(d.var)), to_numpy(std::move(d.literals)));
             }
-            return nb::make_tuple(out.bounds.lower.log(), out.bounds.upper.log(), out.bounds.not_lower.log(),
-                                  out.bounds.not_upper.log(), out.exact, out.nodes, out.work, out.stopped, compiled);
+            return nb::make_tuple(out.bounds.lower.log_p<false>(), out.bounds.upper.log_p<true>(),
+                                  out.bounds.upper.log_q<false>(), out.bounds.lower.log_q<true>(), out.exact, out.nodes,
+                                  out.work, out.stopped, compiled);
         },
         nb::arg("kind"), nb::arg("arg"), nb::arg("indptr"), nb::arg("inputs"), nb::arg("prob"), nb::arg("output"),
         nb::arg("work"), nb::arg("seconds"), nb::arg("memory"), nb::arg("relative_epsilon"),

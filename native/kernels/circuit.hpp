@@ -6,8 +6,8 @@
 #include <numeric>
 #include <vector>
 
+#include "chance.hpp"
 #include "poll.hpp"
-#include "wide.hpp"
 
 enum GateKind : uint8_t { gFalse, gTrue, gVar, gNot, gAnd, gOr, gAtLeast };
 
@@ -24,14 +24,10 @@ struct CircuitView {
     int64_t width(int64_t g) const { return indptr[g + 1] - indptr[g]; }
 };
 
-// Certified bounds of an event and of its complement: both, so that neither loses digits where it is small.
-struct Bounds {
-    Wide lower{0.0, 0}, upper{1.0, 0}, not_lower{0.0, 0}, not_upper{1.0, 0};
-    Bounds flipped() const { return {not_lower, not_upper, lower, upper}; }
-};
-
-inline Wide larger(const Wide &a, const Wide &b) { return a < b ? b : a; }
-inline Wide smaller(const Wide &a, const Wide &b) { return b < a ? b : a; }
+inline Bounds operator!(const Bounds &b) { return {!b.upper, !b.lower}; }
+inline Bounds tighter(const Bounds &a, const Bounds &b) {
+    return {a.lower < b.lower ? b.lower : a.lower, b.upper < a.upper ? b.upper : a.upper};
+}
 
 // Thrown where a store or a compiler would outgrow its memory.
 struct OutOfMemory {};
@@ -52,13 +48,12 @@ class GateStore {
         : memory_(memory) {
         gates_.reserve(prob.size() + 1);
         add_gate(0, 0, std::numeric_limits<int32_t>::max(), -1);
-        bounds_[0] = {Wide::of(1.0), Wide::of(1.0), Wide(), Wide()};
+        bounds_[0] = Bounds::always();
         gates_[0].trend = kRising | kFalling;
         for (size_t p = 0; p < prob.size(); ++p) {
             add_gate(0, 0, static_cast<int32_t>(p), static_cast<int32_t>(p));
             gates_.back().trend = falling[p] ? kFalling : kRising;
-            const Wide yes = Wide::of(prob[p]), no = Wide::of(1.0 - prob[p]);
-            bounds_.back() = {yes, yes, no, no};
+            bounds_.back() = Bounds::about(Chance::of(Wide::of(prob[p]), Wide::of(1.0 - prob[p])), 1.0);
         }
         num_vars_ = static_cast<int32_t>(prob.size());
         assigned_.assign(prob.size(), -1);
@@ -77,7 +72,7 @@ class GateStore {
     // For a gate that is known to be monotone although its inputs do not show it.
     bool rising(Ref r) const { return trend(r) & kRising; }
     void set_rising(Ref r) { gates_[r >> 1].trend |= (r & 1) ? kFalling : kRising; }
-    Bounds bounds(Ref r) const { return (r & 1) ? bounds_[r >> 1].flipped() : bounds_[r >> 1]; }
+    Bounds bounds(Ref r) const { return (r & 1) ? !bounds_[r >> 1] : bounds_[r >> 1]; }
     std::size_t bytes() const {
         return gates_.size() * (sizeof(Gate) + sizeof(Bounds) + 5 * sizeof(int32_t)) + (refs_.size() + table_.size()) * 4;
     }
@@ -283,7 +278,7 @@ class GateStore {
     void add_gate(int64_t first, int32_t count, int32_t low, int32_t high) {
         if (bytes() > memory_ || gates_.size() > (std::size_t{1} << 29)) throw OutOfMemory{};
         gates_.push_back({first, count, low, high, 0});
-        bounds_.emplace_back();
+        bounds_.push_back(Bounds::unknown());
         seen_.push_back(0);
         result_.push_back(0);
         marks_.push_back(0), marks_.push_back(0);
@@ -303,24 +298,26 @@ class GateStore {
     // Frechet's bounds; products where the references are independent, and Harris' (1960) where all are monotone in
     // the same direction: then P(AND) is at least the product.
     void bound(int32_t gate) {
-        Bounds &out = bounds_[gate];
-        const bool independent = ranges_are_apart(gate);
-        Wide lower = Wide::of(1.0), upper = Wide::of(1.0), no_lower, no_upper, least = Wide::of(1.0), most, sum;
+        Bounds product = Bounds::always(), out = Bounds::always();
+        Wide missing;  // the sum of what the references miss to 1
         uint8_t common = kRising | kFalling;
         for (const Ref *r = begin(gate); r != end(gate); ++r) {
             const Bounds b = bounds(*r);
             common &= trend(*r);
-            lower = lower * b.lower, upper = upper * b.upper;
-            no_lower = either(no_lower, b.not_lower), no_upper = either(no_upper, b.not_upper);
-            least = smaller(least, b.upper), most = larger(most, b.not_lower);
-            sum = at_most_one(sum + b.not_upper);
+            product = both(product, b);
+            if (b.upper < out.upper) out.upper = b.upper;
+            missing = missing + b.lower.q();
         }
         gates_[gate].trend = common;
-        const bool positive = independent || common;
-        out.lower = positive ? lower : Wide::of(sum.complement() * (1.0 - 1e-12));
-        out.not_upper = positive ? no_upper : sum;
-        out.upper = independent ? upper : least;
-        out.not_lower = independent ? no_lower : most;
+        if (ranges_are_apart(gate)) {
+            bounds_[gate] = product;
+            return;
+        }
+        missing = missing * Wide::of(1.0 + (16.0 + 4.0 * gates_[gate].count) * kUnit);
+        out.lower = missing < Wide{1.0, 0} ? Chance::of(Wide::of(missing.complement()), missing).moved<false>(8.0)
+                                           : Chance::never();
+        if (common) out.lower = product.lower;
+        bounds_[gate] = out;
     }
 
     bool ranges_are_apart(int32_t gate) const {

@@ -18,7 +18,7 @@ struct CircuitOptions {
 };
 
 struct CircuitResult {
-    Bounds bounds;
+    Bounds bounds = Bounds::unknown();
     bool exact = false;
     int64_t nodes = 0, work = 0;
     const char *stopped = "done";
@@ -55,15 +55,16 @@ class CircuitCompiler {
 
     const char *stopped() const { return stopped_; }
     bool closed() const { return root_ >= 0 && nodes_[root_].closed; }
-    Bounds bounds() const { return root_ < 0 ? Bounds{} : nodes_[root_].bounds; }
+    Bounds bounds() const { return root_ < 0 ? Bounds::unknown() : nodes_[root_].bounds; }
     int64_t nodes() const { return static_cast<int64_t>(nodes_.size()); }
     int64_t work() const { return store_.work; }
 
     bool converged() const {
         const Bounds &b = nodes_[root_].bounds;
-        if (options_.relative_epsilon > 0.0 &&
-            !((b.upper + b.lower) * options_.relative_epsilon < minus(b.upper, b.lower))) return true;
-        return options_.additive_epsilon > 0.0 && minus(b.upper, b.lower).value() <= 2.0 * options_.additive_epsilon;
+        const Wide width = gap(b.lower, b.upper);
+        if (options_.relative_epsilon > 0.0 && !((b.upper.p() + b.lower.p()) * options_.relative_epsilon < width))
+            return true;
+        return options_.additive_epsilon > 0.0 && width.value() <= 2.0 * options_.additive_epsilon;
     }
 
     // Children before parents, the root last. Requires closed().
@@ -185,7 +186,7 @@ class CircuitCompiler {
 
     int32_t new_node(uint8_t kind, int32_t var, int32_t a, int32_t b) {
         if (store_.bytes() + nodes_.size() * sizeof(Node) + node_of_ref_.size() * 4 > options_.memory) throw OutOfMemory{};
-        nodes_.push_back({kind, false, var, a, b, {}});
+        nodes_.push_back({kind, false, var, a, b, Bounds::unknown()});
         return static_cast<int32_t>(nodes_.size()) - 1;
     }
 
@@ -208,30 +209,21 @@ class CircuitCompiler {
         return id;
     }
 
-    static Bounds mix(const Bounds &a, const Bounds &b, double p) {
-        const double q = 1.0 - p;
-        return {a.lower * p + b.lower * q, a.upper * p + b.upper * q, a.not_lower * p + b.not_lower * q,
-                a.not_upper * p + b.not_upper * q};
-    }
-    static Bounds both(const Bounds &a, const Bounds &b) {
-        return {a.lower * b.lower, a.upper * b.upper, either(a.not_lower, b.not_lower), either(a.not_upper, b.not_upper)};
-    }
-
     // Bounds from the children; those of an open gate stay where they are better.
     void update(int32_t id) {
         Node &node = nodes_[id];
         const Node &a = nodes_[node.a], &b = nodes_[node.b];
-        const Bounds now = node.kind == Compiled::kShannon ? mix(a.bounds, b.bounds, prob_[node.var])
-                           : node.kind == Compiled::kAnd   ? both(a.bounds, b.bounds)
-                                                           : both(a.bounds.flipped(), b.bounds.flipped()).flipped();
         node.closed = a.closed && b.closed;
-        if (node.closed) {
-            node.bounds = now;
-            return;
+        if (options_.compile) return;  // nobody asks for a number
+        Bounds now;
+        if (node.kind == Compiled::kShannon) {
+            const double high = prob_[node.var], low = 1.0 - high;
+            now = {mixed<false>(high, low, a.bounds.lower, b.bounds.lower),
+                   mixed<true>(high, low, a.bounds.upper, b.bounds.upper)};
+        } else {
+            now = node.kind == Compiled::kAnd ? both(a.bounds, b.bounds) : either(a.bounds, b.bounds);
         }
-        Bounds &old = node.bounds;
-        old = {larger(old.lower, now.lower), smaller(old.upper, now.upper), larger(old.not_lower, now.not_lower),
-               smaller(old.not_upper, now.not_upper)};
+        node.bounds = tighter(node.bounds, now);
     }
 
     // --- the walk ---------------------------------------------------------------------------------------------
@@ -254,16 +246,15 @@ class CircuitCompiler {
             if (nodes_[path[i]].kind != kOpen) update(path[i]);
     }
 
-    static Wide gap(const Node &node) { return minus(node.bounds.upper, node.bounds.lower); }
-
     // The child whose gap adds more to that of its parent; never a closed one.
     int32_t heavier(const Node &node) const {
         const Node &a = nodes_[node.a], &b = nodes_[node.b];
         if (a.closed || b.closed) return a.closed ? node.b : node.a;
-        Wide from_a = gap(a), from_b = gap(b);
+        if (options_.compile) return node.a;
+        Wide from_a = gap(a.bounds.lower, a.bounds.upper), from_b = gap(b.bounds.lower, b.bounds.upper);
         if (node.kind == Compiled::kShannon) from_a = from_a * prob_[node.var], from_b = from_b * (1.0 - prob_[node.var]);
-        else if (node.kind == Compiled::kAnd) from_a = from_a * b.bounds.upper, from_b = from_b * a.bounds.upper;
-        else from_a = from_a * b.bounds.not_upper, from_b = from_b * a.bounds.not_upper;
+        else if (node.kind == Compiled::kAnd) from_a = from_a * b.bounds.upper.p(), from_b = from_b * a.bounds.upper.p();
+        else from_a = from_a * b.bounds.lower.q(), from_b = from_b * a.bounds.lower.q();
         return from_a < from_b ? node.b : node.a;
     }
 
@@ -441,17 +432,16 @@ inline void solve_circuit(const CircuitView &c, int32_t output, const CircuitOpt
             out.work += compiler.work();
             out.nodes = std::max(out.nodes, compiler.nodes());
             const Bounds b = compiler.bounds();
-            out.bounds = {larger(out.bounds.lower, b.lower), smaller(out.bounds.upper, b.upper),
-                          larger(out.bounds.not_lower, b.not_lower), smaller(out.bounds.not_upper, b.not_upper)};
+            out.bounds = tighter(out.bounds, b);
             if (compiler.closed()) {
                 out.exact = true;
-                out.bounds = b, out.nodes = compiler.nodes();
+                out.nodes = compiler.nodes(), out.stopped = "done";
                 if (options.compile) out.compiled = compiler.compiled();
                 return;
             }
             const char *why = compiler.stopped();
+            out.stopped = why ? why : "done";
             if (!why) return;  // the bounds are close enough
-            out.stopped = why;
             if (why[0] == 't') return;
             dropped[which] = why[0] == 'm';
         }

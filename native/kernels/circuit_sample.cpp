@@ -3,7 +3,8 @@
 #include <atomic>
 #include <cmath>
 #include <memory>
-#include <thread>
+
+#include "threads.hpp"
 
 namespace {
 
@@ -243,10 +244,7 @@ CircuitSample sample_circuit(const CircuitView &c, const std::vector<int32_t> &o
             }
         };
         const int helpers = static_cast<int>(std::min<int64_t>(threads - 1, program.cost() * blocks / 20000));
-        std::vector<std::thread> pool;
-        for (int t = 1; t <= helpers; ++t) pool.emplace_back(work, t);
-        work(0);
-        for (auto &thread : pool) thread.join();
+        run_on_threads(helpers, work);
         if (left_out.load()) break;  // a round with gaps is not tallied
         for (std::size_t o = 0; o < width; ++o) {
             const int32_t own = active[o];

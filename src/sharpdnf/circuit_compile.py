@@ -6,7 +6,6 @@ only, never on the clock, unless a deadline ends the search.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from sharpdnf import _native
@@ -15,8 +14,6 @@ from sharpdnf.compiled import Compiled
 from sharpdnf.estimate import Limit
 
 UNLIMITED = 2**62
-ROUNDING = 1e-12
-"""Relative: what bounds that do not meet are widened by, plus a few units in the last place for every variable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +41,7 @@ def bound_circuit(
 ) -> Interval:
     """Narrows the bounds of the first output until they meet, are within epsilon, or a limit is reached.
 
-    ``work`` limits the gate inputs looked at. Where the bounds meet, both ends are the same number.
+    ``work`` limits the gate inputs looked at. Where they meet, what is left between them is rounding.
     """
     found = _native.circuit_compile(
         *circuit.arrays,
@@ -57,13 +54,7 @@ def bound_circuit(
         additive_epsilon=additive,
         compile=False,
     )
-    *logs, exact, nodes, used, stopped, _ = found
-    lower, upper, not_lower, not_upper = (min(0.0, value) for value in logs)
-    if not exact:
-        slack = ROUNDING + 4e-16 * circuit.num_vars
-        lower, not_lower = lower - slack, not_lower - slack
-        upper, not_upper = min(0.0, upper + slack), min(0.0, not_upper + slack)
-    return Interval(lower, upper, not_lower, not_upper, exact, nodes, used, stopped)
+    return Interval(*found[:-1])
 
 
 def compile_circuit(circuit: Circuit, limit: Limit | None = None, *, work: int | None = None) -> Compiled | None:
@@ -74,7 +65,7 @@ def compile_circuit(circuit: Circuit, limit: Limit | None = None, *, work: int |
         circuit.prob,
         output=int(circuit.outputs[0]),
         work=UNLIMITED if work is None else work,
-        seconds=limit.seconds_left if not math.isinf(limit.deadline) else math.inf,
+        seconds=limit.seconds_left,
         memory=limit.memory,
         relative_epsilon=0.0,
         additive_epsilon=0.0,
