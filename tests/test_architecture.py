@@ -19,7 +19,7 @@ LAYERS = [
     "circuit builder relax",
     "compiled circuit_compile circuit_formats nnf formats simplify generate learn",
     "engines",
-    "analysis",
+    "analysis sensitivity",
     "sql",
     "report reproduce show",
     "cli cli_learn cli_reproduce cli_sql",

@@ -273,3 +273,13 @@ def test_a_large_formula_takes_few_passes() -> None:
     start = time.perf_counter()
     generate.paper(PaperSpec(15_000, 11_250, 34), rng())
     assert time.perf_counter() - start < 60 * unit
+
+
+def test_a_seed_stands_for_its_generator() -> None:
+    options = {"num_vars": 20, "num_clauses": 10, "width": 3}
+    assert generate.generate("uniform", 1, **options) == generate.generate(
+        "uniform", np.random.default_rng(1), **options
+    )
+    for bad in (None, -1, 1.5, "1", True, np.random):
+        with pytest.raises(TypeError, match="rng must be a seed"):
+            generate.generate("uniform", bad, **options)  # type: ignore[arg-type]

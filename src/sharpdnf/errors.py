@@ -20,6 +20,7 @@ with a ``NotMetWarning``.
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 from typing import Any
 
 
@@ -87,3 +88,11 @@ class SQLTimeout(SQLError):
 
 class UncertainTableError(SQLError):
     """A table's probabilities or blocks are not probabilities."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The end of a message about a name that is not known: ": did you mean ...?", or nothing if none is close."""
+    import difflib
+
+    close = difflib.get_close_matches(name, list(known), 1)
+    return f": did you mean {close[0]!r}?" if close else ""
