@@ -270,6 +270,10 @@ CircuitSample sample_circuit(const CircuitView &c, const std::vector<int32_t> &o
             out.marginal_successes += lane.marginal_successes;
             for (int64_t v = 0; v < c.num_vars; ++v) out.true_count[v] += lane.true_count[v];
         }
+        std::vector<uint8_t> asked(c.num_vars, 0);
+        for (const int32_t v : program.variables) asked[v] = 1;
+        for (int64_t v = 0; v < c.num_vars; ++v)
+            if (!asked[v]) out.true_count[v] = -1;
     }
     return out;
 }

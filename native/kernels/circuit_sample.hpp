@@ -36,7 +36,7 @@ struct CircuitSample {
     std::vector<int64_t> draws, successes;  // of each output, up to its wanted success
     std::vector<uint8_t> complete;
     int64_t blocks = 0, operations = 0;  // operations: words read by gates
-    std::vector<int64_t> true_count;     // per variable, over all successes of the first output; empty unless asked for
+    std::vector<int64_t> true_count;     // per variable, over all successes of the only output, -1 where it reads it not
     int64_t marginal_successes = 0;
 };
 

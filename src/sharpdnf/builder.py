@@ -6,7 +6,6 @@ order the inputs are given. Constants, repeats and double negations disappear on
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sharpdnf.circuit import AND, ATLEAST, FALSE, NOT, OR, TRUE, VAR, Circuit
-from sharpdnf.errors import InvalidFormula
+from sharpdnf.errors import InvalidFormula, did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,9 +279,7 @@ class _Reader:
         if self.prob is None:
             return self.builder.var(name).number
         if name not in self.prob:
-            close = difflib.get_close_matches(name, list(self.prob), 1)
-            hint = f": did you mean {close[0]!r}?" if close else ""
-            raise self.fail(at, f"no probability is given for {name!r}{hint}")
+            raise self.fail(at, f"no probability is given for {name!r}{did_you_mean(name, self.prob)}")
         return self.builder.var(name, self.prob[name]).number
 
     def reduce(self, least: int) -> None:

@@ -14,8 +14,8 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from sharpdnf.dnf import DNF, MAX_VARS, FloatArray, IntArray, _as_array, _check_names
-from sharpdnf.errors import InvalidFormula, LimitError
+from sharpdnf.dnf import DNF, MAX_VARS, FloatArray, IntArray, _check_names, _finite, _freeze, own, plain_array
+from sharpdnf.errors import InvalidFormula, LimitError, did_you_mean
 
 FALSE, TRUE, VAR, NOT, AND, OR, ATLEAST = range(7)
 KINDS = ("false", "true", "var", "not", "and", "or", "atleast")
@@ -49,14 +49,12 @@ class Circuit:
 
     def __post_init__(self) -> None:
         for name, dtype in _DTYPES.items():
-            array = _as_array(name, getattr(self, name), dtype)
+            array = plain_array(name, getattr(self, name), dtype)
             if array.ndim != 1:
                 raise InvalidFormula(f"{name} must be one-dimensional, not of shape {array.shape}")
-            if array.flags.writeable:
-                array = array.copy() if array is getattr(self, name) or array.base is not None else array
-                array.flags.writeable = False
-            object.__setattr__(self, name, array)
+            object.__setattr__(self, name, own(array))
         _check_gates(self)
+        object.__setattr__(self, "log_scale", _finite("log_scale", self.log_scale))
         if self.names is not None:
             object.__setattr__(self, "names", tuple(self.names))
             _check_names(tuple(self.names), self.num_vars)
@@ -71,14 +69,12 @@ class Circuit:
 
     @classmethod
     def trusted(cls, *values: Any, **rest: Any) -> Self:
-        """Wraps arrays of a valid circuit, in the order of the fields: no check, no copy."""
+        """Wraps arrays of a valid circuit that nobody else can write, in the order of the fields: no check, no copy."""
         self = object.__new__(cls)
         given = dict(zip(cls.__slots__, values, strict=False)) | rest
         given = {"log_scale": 0.0, "names": None, "output_names": None, "notes": ()} | given
         for name in cls.__slots__:
-            if name in _DTYPES:
-                given[name].flags.writeable = False
-            object.__setattr__(self, name, given[name])
+            object.__setattr__(self, name, _freeze(given[name]) if name in _DTYPES else given[name])
         return self
 
     @classmethod
@@ -165,7 +161,7 @@ class Circuit:
         """The position of an output that is given by position (negative: from the end) or by name."""
         if isinstance(output, str):
             if self.output_names is None or output not in self.output_names:
-                raise InvalidFormula(f"no output is named {output!r}")
+                raise InvalidFormula(f"no output is named {output!r}{did_you_mean(output, self.output_names or ())}")
             return self.output_names.index(output)
         if not -self.num_outputs <= output < self.num_outputs:
             raise IndexError(f"output {output} of a circuit with {self.num_outputs} outputs")
@@ -246,6 +242,33 @@ def over_same_variables(circuits: Sequence[Circuit]) -> Circuit:
     for circuit in circuits:
         names = None if names is None or circuit.output_names is None else [*names, *circuit.output_names]
     return builder.build(*outputs, names=names)
+
+
+def stacked(circuits: Sequence[Circuit]) -> Circuit | None:
+    """One circuit with the outputs of all, in order, where all have the same variables; None where they have not.
+
+    Gates are put one after the other: equal gates of two circuits stay two.
+    """
+    first = circuits[0]
+    for other in circuits[1:]:
+        if other.names != first.names or not (other.prob is first.prob or np.array_equal(other.prob, first.prob)):
+            return None
+    if len(circuits) == 1:
+        return first
+    shifts = np.cumsum([0, *(c.num_gates for c in circuits)])
+    if shifts[-1] > MAX_VARS:
+        raise InvalidFormula(f"{shifts[-1]} gates are more than the {MAX_VARS} that one circuit can number")
+    ends = np.cumsum([0, *(c.num_inputs for c in circuits)])
+    return Circuit.trusted(
+        np.concatenate([c.kind for c in circuits]),
+        np.concatenate([c.arg for c in circuits]),
+        np.concatenate([[0], *(c.indptr[1:] + end for c, end in zip(circuits, ends, strict=False))]).astype(np.int64),
+        np.concatenate([c.inputs + shift for c, shift in zip(circuits, shifts, strict=False)]).astype(np.int32),
+        np.concatenate([c.outputs + shift for c, shift in zip(circuits, shifts, strict=False)]).astype(np.int32),
+        first.prob,
+        first.log_scale,
+        first.names,
+    )
 
 
 def _check_prob(prob: FloatArray) -> None:

@@ -23,6 +23,7 @@ import numpy as np
 
 from sharpdnf.circuit import AND, ATLEAST, FALSE, KINDS, NOT, OR, TRUE, VAR, Circuit
 from sharpdnf.errors import InvalidFormula, ParseError
+from sharpdnf.formats import _replacing as replacing
 
 FORMAT = "sharpdnf-circuit"
 Path = str | os.PathLike[str]
@@ -257,7 +258,7 @@ def write_circuit(circuit: Circuit, path: Path, dialect: str | None = None) -> N
         import gzip
 
         data = gzip.compress(data, mtime=0)
-    with open(name, "wb") as file:
+    with replacing(path) as file:
         file.write(data)
 
 

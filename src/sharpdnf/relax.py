@@ -30,7 +30,7 @@ class _TooLarge(Exception):
 
 def to_dnf(circuit: Circuit, limit: int) -> DNF | None:
     """The first output as a DNF of at most ``limit`` literals, or None if distributing makes more."""
-    flat = _two_levels(circuit)
+    flat = as_dnf(circuit)
     if flat is not None:
         return flat if flat.num_literals <= limit else None
     try:
@@ -48,8 +48,11 @@ def relax(circuit: Circuit, limit: int, *, negated: bool = False) -> tuple[DNF, 
         return _pack(circuit, [frozenset()]), False
 
 
-def _two_levels(circuit: Circuit) -> DNF | None:
-    """An OR of ANDs of literals read off as it stands, without a Python object a clause; None if it is not one."""
+def as_dnf(circuit: Circuit) -> DNF | None:
+    """The first output as the DNF that it is, an OR of ANDs of literals; None if it is something else.
+
+    It is read off as it stands, of any size, without a Python object a clause.
+    """
     kind, indptr, inputs = circuit.kind, circuit.indptr, circuit.inputs
     root = int(circuit.outputs[0])
     if kind[root] != OR:
