@@ -19,8 +19,9 @@ with a ``NotMetWarning``.
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 
@@ -56,6 +57,17 @@ class MissingExtra(SharpDNFError, ImportError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return MissingExtra, (self.what, self.extra)
+
+
+@contextlib.contextmanager
+def needs_extra(what: str, extra: str) -> Iterator[None]:
+    """Turns the failure to import an optional dependency within this block into a MissingExtra for ``what``."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] == "sharpdnf":
+            raise
+        raise MissingExtra(what, extra) from None
 
 
 class LimitError(SharpDNFError):
