@@ -60,7 +60,7 @@ def bound_circuit(
 def compile_circuit(circuit: Circuit, limit: Limit | None = None, *, work: int | None = None) -> Compiled | None:
     """The first output as a d-tree, good for any probabilities; None if a limit is met first."""
     limit = limit or Limit()
-    *_, arrays = _native.circuit_compile(
+    found = _native.circuit_compile(
         *circuit.arrays,
         circuit.prob,
         output=int(circuit.outputs[0]),
@@ -71,4 +71,7 @@ def compile_circuit(circuit: Circuit, limit: Limit | None = None, *, work: int |
         additive_epsilon=0.0,
         compile=True,
     )
-    return None if arrays is None else Compiled(*arrays, circuit.num_vars)
+    if found[-1] is None:
+        return None
+    kind, a, b, var, literals = found[-1]
+    return Compiled(kind, a, b, var, literals, circuit.num_vars)

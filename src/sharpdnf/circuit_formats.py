@@ -26,6 +26,7 @@ from sharpdnf.errors import InvalidFormula, ParseError
 from sharpdnf.formats import _replacing as replacing
 
 FORMAT = "sharpdnf-circuit"
+DIALECTS = ("json", "cnf", "c2d", "d4")
 Path = str | os.PathLike[str]
 
 
@@ -250,10 +251,10 @@ def write_circuit(circuit: Circuit, path: Path, dialect: str | None = None) -> N
     name = os.fspath(path)
     stem = name.removesuffix(".gz")
     chosen = dialect or ("c2d" if stem.endswith(".nnf") else "cnf" if stem.endswith(".cnf") else "json")
-    writers = {"json": to_json, "cnf": to_cnf, "c2d": to_nnf, "d4": lambda c: to_nnf(c, "d4")}
-    if chosen not in writers:
-        raise ValueError(f"unknown dialect {dialect!r}: choose from {', '.join(writers)}")
-    data = writers[chosen](circuit).encode()
+    if chosen not in DIALECTS:
+        raise ValueError(f"unknown dialect {dialect!r}: choose from {', '.join(DIALECTS)}")
+    text = to_json(circuit) if chosen == "json" else to_cnf(circuit) if chosen == "cnf" else to_nnf(circuit, chosen)
+    data = text.encode()
     if name.endswith(".gz"):
         import gzip
 

@@ -1,7 +1,7 @@
 """From a circuit to a DNF: the same event where that is small, else one that contains it.
 
 Negations are pushed to the variables, then AND is distributed over OR, gate by gate. Where a product or a union would
-grow beyond the limit it is *relaxed*: of an AND only the rarest part is kept, an OR becomes true. Every gate is then
+grow beyond the limit it is *relaxed*: of an AND the rarest parts are kept, an OR becomes true. Every gate is then
 contained in its DNF, because AND and OR of gates with pushed negations are monotone in their inputs. So P(circuit) <=
 P(relaxed), and a sampler that draws models of the relaxed DNF and tests the circuit misses no model.
 """
@@ -41,11 +41,10 @@ def to_dnf(circuit: Circuit, limit: int) -> DNF | None:
 
 def relax(circuit: Circuit, limit: int, *, negated: bool = False) -> tuple[DNF, bool]:
     """(a DNF of at most ``limit`` literals that contains the first output or its negation, whether it is equal)."""
-    expansion = _Expansion(circuit, limit, relaxing=True)
     try:
-        return expansion.dnf(negated), not expansion.relaxed
+        return _Expansion(circuit, limit, relaxing=False).dnf(negated), True
     except _TooLarge:
-        return _pack(circuit, [frozenset()]), False
+        return _Expansion(circuit, limit, relaxing=True).dnf(negated), False
 
 
 def as_dnf(circuit: Circuit) -> DNF | None:
@@ -71,17 +70,12 @@ def as_dnf(circuit: Circuit) -> DNF | None:
     bounds = np.concatenate([[0], np.cumsum(widths)]).astype(np.int64)
     within = np.arange(bounds[-1]) - np.repeat(bounds[:-1], widths)
     padded = np.append(inputs, 0)
-    read = np.where(np.repeat(single, widths), np.repeat(clauses, widths), padded[_at(starts, widths, within)])
+    read = np.where(np.repeat(single, widths), np.repeat(clauses, widths), padded[np.repeat(starts, widths) + within])
     literals = literal[read]
     if np.any(literals < 0):
         return None
     dnf = DNF.from_arrays(bounds, literals.astype(np.int32), circuit.prob, names=circuit.names)
     return DNF.trusted(*dnf.arrays, circuit.log_scale, circuit.names, circuit.notes)
-
-
-def _at(starts: np.ndarray, widths: np.ndarray, within: np.ndarray) -> np.ndarray:
-    """Positions of the inputs of each gate one after the other; one past the end where a gate is a literal itself."""
-    return np.repeat(starts, widths) + within
 
 
 def _pack(circuit: Circuit, clauses: Clauses) -> DNF:
@@ -96,8 +90,7 @@ class _Expansion:
 
     def __init__(self, circuit: Circuit, limit: int, relaxing: bool) -> None:
         self.circuit, self.limit, self.relaxing = circuit, limit, relaxing
-        self.relaxed = False
-        self.work = 0
+        self.budget = WORK_PER_LITERAL * limit + 1_000
         self.found: dict[tuple[int, bool], Clauses] = {}
         self.kind, self.arg = circuit.kind.tolist(), circuit.arg.tolist()
 
@@ -140,60 +133,48 @@ class _Expansion:
         out = list(dict.fromkeys(chain.from_iterable(parts)))
         if frozenset() in out:
             return [frozenset()]
-        return self.bounded(out)
+        return out if self.affords(sum(map(len, out))) else [frozenset()]
 
     def product(self, parts: list[Clauses]) -> Clauses:
-        """All choices of a clause from each part, the smallest parts first; relaxed, the rarest parts that fit."""
+        """All choices of a clause from each part, the smallest parts first; relaxed, the rarest parts that fit.
+
+        A part whose clauses add up to 1 or more makes the product no rarer, so there it is left out.
+        """
         parts = sorted(parts, key=self.weight if self.relaxing else len)
         out: Clauses = [frozenset()]
         for part in parts:
             size = len(out) * sum(map(len, part)) + len(part) * sum(map(len, out))
-            if size > self.limit:
-                self.give_way()
+            if (self.relaxing and self.weight(part) >= 1.0) or not self.affords(size):
                 continue
-            self.count(size)
             joined = (a | b for a in out for b in part)
             out = list(dict.fromkeys(clause for clause in joined if not any(lit ^ 1 in clause for lit in clause)))
         return out
 
     def at_least(self, k: int, parts: list[Clauses]) -> Clauses:
-        """Clauses of all choices of k parts, by the rows of a triangle: at least j of the parts so far."""
+        """Clauses of all choices of k parts, by the rows of a triangle: at least j of the parts so far.
+
+        Relaxed, at least k of them are at least one of them.
+        """
         if k <= 0:
             return [frozenset()]
         if k > len(parts):
             return []
-        if not self.relaxing or math.comb(len(parts), k) <= self.limit:
-            try:
-                rows: list[Clauses] = [[frozenset()], *([] for _ in range(k))]
-                strict = _Expansion(self.circuit, self.limit, relaxing=False)
-                for part in parts:
-                    for j in range(k, 0, -1):
-                        rows[j] = strict.union([rows[j], strict.product([rows[j - 1], part])])
-                    self.count(strict.work)
-                    strict.work = 0
-                return rows[k]
-            except _TooLarge:
-                pass
-        self.give_way()
-        return self.union(parts)
+        if self.relaxing and k * math.comb(len(parts), k) > self.limit // 8:
+            return self.union(parts)
+        rows: list[Clauses] = [[frozenset()], *([] for _ in range(k))]
+        for part in parts:
+            for j in range(k, 0, -1):
+                rows[j] = self.union([rows[j], self.product([rows[j - 1], part])])
+        return rows[k]
 
-    def bounded(self, clauses: Clauses) -> Clauses:
-        size = sum(map(len, clauses))
-        self.count(size)
-        if size > self.limit:
-            self.give_way()
-            return [frozenset()]
-        return clauses
-
-    def count(self, literals: int) -> None:
-        self.work += literals
-        if self.work > WORK_PER_LITERAL * self.limit + 1_000:
-            raise _TooLarge
-
-    def give_way(self) -> None:
+    def affords(self, literals: int) -> bool:
+        """Whether so many literals may be made; if not, and nothing is to be relaxed, that is the end."""
+        self.budget -= literals
+        if literals <= self.limit and (self.budget >= 0 or (self.relaxing and literals <= 64)):
+            return True
         if not self.relaxing:
             raise _TooLarge
-        self.relaxed = True
+        return False
 
     def weight(self, clauses: Clauses) -> float:
         """The sum of the clauses' probabilities, which bounds that of their union."""

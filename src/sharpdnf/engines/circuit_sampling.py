@@ -73,7 +73,8 @@ def draw(
 
     ``max_draws`` of a run that is to go on is a multiple of 512. The draws are the same however the run is cut up.
     """
-    done = so_far or Tally(*(np.zeros(circuit.num_outputs, np.int64) for _ in range(2)), np.zeros(1, np.bool_))
+    nothing = np.zeros(circuit.num_outputs, np.int64)
+    done = so_far or Tally(nothing, nothing, nothing.astype(np.bool_))
     assert so_far is None or circuit.num_outputs == 1 or successes == UNLIMITED
     before = int(done.draws[0]) if so_far is not None else 0
     draws, hits, complete, log_scale, operations, *_ = _native.circuit_sample(

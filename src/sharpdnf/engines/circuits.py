@@ -19,7 +19,6 @@ import numpy as np
 from sharpdnf.circuit import Circuit, stacked
 from sharpdnf.circuit_compile import Interval, bound_circuit, compile_circuit
 from sharpdnf.dnf import DNF
-from sharpdnf.engines.auto import clip
 from sharpdnf.engines.bounds import certified_bounds, log_midpoint
 from sharpdnf.engines.circuit_cnf import count_cnf
 from sharpdnf.engines.circuit_sampling import (
@@ -33,6 +32,7 @@ from sharpdnf.engines.circuit_sampling import (
 )
 from sharpdnf.engines.counting import Seed, count, make_limit, make_rng
 from sharpdnf.engines.dtree import bounds_meet
+from sharpdnf.engines.registry import require_dnf
 from sharpdnf.engines.sampling import UNLIMITED, successes_needed
 from sharpdnf.errors import InvalidFormula, MissingExtra, did_you_mean
 from sharpdnf.estimate import SERVES, Estimate, Limit, check_tolerance, exact_estimate, model_count
@@ -132,6 +132,15 @@ def count_circuits(
     return count_outputs(circuits, asked, stream, range(total)) if total else [], seed
 
 
+def as_circuits(batch: Circuit | Sequence[DNF | Circuit]) -> list[Circuit] | None:
+    """What ``count_many`` is given, as circuits; None if no circuit is among it."""
+    if isinstance(batch, Circuit):
+        return [batch]
+    if not any(isinstance(item, Circuit) for item in batch):
+        return None
+    return [item if isinstance(item, Circuit) else Circuit.from_dnf(require_dnf(item)) for item in batch]
+
+
 def one_output(circuit: Circuit) -> Circuit:
     if circuit.num_outputs != 1:
         raise InvalidFormula(
@@ -197,11 +206,10 @@ def _auto(circuit: Circuit, asked: Asked) -> Estimate:
     if found.met and found.guarantee != "bounds":
         return _because(found, "a small compilation decides it")
     dnf, equal = relax(circuit, SMALL_DNF)
-    bounds = (found.log_lower, found.log_upper)
     if _impossible(dnf):
         return _because(exact_estimate(-math.inf, "relax"), "it lies in a DNF of probability 0")
     if equal:
-        return _because(clip(_count_dnf(dnf, asked), *bounds), "the circuit is a small DNF")
+        return _because(clipped(_count_dnf(dnf, asked), found), "the circuit is a small DNF")
     cover = _cover(dnf)
     if asked.guarantee == "relative":
         sampled = _relative(circuit, asked, cover, found)
@@ -209,7 +217,7 @@ def _auto(circuit: Circuit, asked: Asked) -> Estimate:
         sampled = sample_additive(
             circuit, seed=asked.seed, epsilon=asked.epsilon, delta=asked.delta, limit=asked.limit, cover=cover
         )[0]
-    return _because(clip(sampled, *bounds), _how(cover) if not sampled.info.get("nodes") else "compiling ended first")
+    return _because(clipped(sampled, found), _how(cover) if not sampled.info.get("nodes") else "compiling ended first")
 
 
 def _how(cover: Cover | None) -> str:
@@ -226,6 +234,26 @@ def _cover(dnf: DNF, estimator: str = "auto") -> Cover | None:
         return None
     log_sum = float(np.logaddexp.reduce(dnf.clause_log_probs()))
     return Cover(dnf) if log_sum < COVER_PAYS or estimator == "coverage" else None
+
+
+def clipped(estimate: Estimate, bounds: Estimate) -> Estimate:
+    """The estimate moved into bounds that hold surely: towards the truth, so that every promise survives.
+
+    One that rests on no draw at all becomes the middle of the bounds.
+    """
+    lower, upper = bounds.log_certified_lower, bounds.log_certified_upper
+
+    def inside(x: float) -> float:
+        return min(max(x, lower), upper)
+
+    blind = not estimate.met and estimate.samples == 0
+    return estimate.replace(
+        log_prob=log_midpoint(lower, upper) if blind else inside(estimate.log_prob),
+        log_lower=inside(estimate.log_lower),
+        log_upper=inside(estimate.log_upper),
+        log_certified_lower=max(estimate.log_certified_lower, lower),
+        log_certified_upper=min(estimate.log_certified_upper, upper),
+    )
 
 
 def _impossible(dnf: DNF) -> bool:
@@ -298,9 +326,9 @@ def _exact(circuit: Circuit, asked: Asked) -> Estimate:
     except MissingExtra:
         other = found
     if other.met or limit.expired:
-        return clip(other, found.log_lower, found.log_upper) if other.met else found
+        return clipped(other, found) if other.met else found
     again = _compiled(circuit, asked, None)
-    return again if again.met else clip(again, found.log_lower, found.log_upper)
+    return again if again.met else clipped(again, found)
 
 
 def _relaxed_bounds(circuit: Circuit, found: Estimate) -> Estimate:
@@ -310,8 +338,16 @@ def _relaxed_bounds(circuit: Circuit, found: Estimate) -> Estimate:
     upper = certified_bounds(relax(circuit, SMALL_DNF)[0])[1]
     missing = certified_bounds(relax(circuit, SMALL_DNF, negated=True)[0])[1]
     lower = math.log(-math.expm1(missing)) - 1e-12 if missing < 0.0 else -math.inf
-    narrowed = clip(found, min(lower, found.log_upper), max(upper, found.log_lower))
-    return narrowed.replace(log_prob=log_midpoint(narrowed.log_lower, narrowed.log_upper))
+    lower, upper = max(lower, found.log_lower), min(upper, found.log_upper)
+    if lower <= found.log_lower and upper >= found.log_upper:
+        return found
+    return found.replace(
+        log_prob=log_midpoint(lower, upper),
+        log_lower=lower,
+        log_upper=upper,
+        log_certified_lower=lower,
+        log_certified_upper=upper,
+    )
 
 
 # --- sampling -----------------------------------------------------------------------------------------------------
@@ -356,7 +392,7 @@ def _relative(circuit: Circuit, asked: Asked, cover: Cover | None, found: Estima
             if compiled.met and compiled.guarantee != "bounds":
                 return compiled
         if asked.limit.expired:
-            return clip(cut_short(tally, 0, asked.delta), found.log_lower, found.log_upper)
+            return clipped(cut_short(tally, 0, asked.delta), found)
         work *= 4
 
 
