@@ -38,7 +38,7 @@ from sharpdnf.errors import InvalidFormula, MissingExtra, did_you_mean
 from sharpdnf.estimate import SERVES, Estimate, Limit, check_tolerance, exact_estimate, model_count
 from sharpdnf.relax import as_dnf, relax
 
-SMALL_DNF = 20_000
+SMALL_DNF = 10_000
 """Literals of a DNF that is handed to the engines for DNFs, or drawn from."""
 FIRST_WORK, WORK_PER_INPUT = 300_000, 16
 """Gate inputs looked at for bounds before anything is sampled: about ten milliseconds."""
@@ -194,7 +194,8 @@ def count_output(circuit: Circuit, asked: Asked) -> Estimate:
         return _because(_exact(circuit, asked), "exact was asked for")
     if asked.guarantee == "bounds":
         work = BOUNDS_WORK if math.isinf(asked.limit.deadline) else None
-        return _because(_relaxed_bounds(circuit, _compiled(circuit, asked, work)), "an interval was asked for")
+        found = _relaxed_bounds(circuit, _compiled(circuit, asked, work), asked.limit)
+        return _because(found, "an interval was asked for")
     return _auto(circuit, asked)
 
 
@@ -205,12 +206,12 @@ def _auto(circuit: Circuit, asked: Asked) -> Estimate:
     found = _compiled(circuit, asked, FIRST_WORK + WORK_PER_INPUT * circuit.num_inputs)
     if found.met and found.guarantee != "bounds":
         return _because(found, "a small compilation decides it")
-    dnf, equal = relax(circuit, SMALL_DNF)
-    if _impossible(dnf):
+    dnf, equal = relax(circuit, SMALL_DNF, within=asked.limit)
+    if impossible(dnf):
         return _because(exact_estimate(-math.inf, "relax"), "it lies in a DNF of probability 0")
     if equal:
         return _because(clipped(_count_dnf(dnf, asked), found), "the circuit is a small DNF")
-    cover = _cover(dnf)
+    cover = cover_of(dnf)
     if asked.guarantee == "relative":
         sampled = _relative(circuit, asked, cover, found)
     else:
@@ -228,7 +229,7 @@ def _because(estimate: Estimate, reason: str) -> Estimate:
     return estimate.replace(info={**estimate.info, "chosen": estimate.engine, "why": reason})
 
 
-def _cover(dnf: DNF, estimator: str = "auto") -> Cover | None:
+def cover_of(dnf: DNF, estimator: str = "auto") -> Cover | None:
     """The DNF to draw from, if its scale is worth it."""
     if estimator == "direct" or np.any(dnf.widths == 0):
         return None
@@ -256,7 +257,7 @@ def clipped(estimate: Estimate, bounds: Estimate) -> Estimate:
     )
 
 
-def _impossible(dnf: DNF) -> bool:
+def impossible(dnf: DNF) -> bool:
     return dnf.num_clauses == 0 or bool(np.all(dnf.clause_log_probs() == -math.inf))
 
 
@@ -331,12 +332,12 @@ def _exact(circuit: Circuit, asked: Asked) -> Estimate:
     return again if again.met else clipped(again, found)
 
 
-def _relaxed_bounds(circuit: Circuit, found: Estimate) -> Estimate:
+def _relaxed_bounds(circuit: Circuit, found: Estimate, limit: Limit) -> Estimate:
     """Narrowed by a DNF that contains the event and one that contains its negation."""
-    if found.guarantee == "exact":
+    if found.guarantee == "exact" or limit.expired:
         return found
-    upper = certified_bounds(relax(circuit, SMALL_DNF)[0])[1]
-    missing = certified_bounds(relax(circuit, SMALL_DNF, negated=True)[0])[1]
+    upper = certified_bounds(relax(circuit, SMALL_DNF, within=limit)[0])[1]
+    missing = certified_bounds(relax(circuit, SMALL_DNF, negated=True, within=limit)[0])[1]
     lower = math.log(-math.expm1(missing)) - 1e-12 if missing < 0.0 else -math.inf
     lower, upper = max(lower, found.log_lower), min(upper, found.log_upper)
     if lower <= found.log_lower and upper >= found.log_upper:
@@ -354,10 +355,10 @@ def _relaxed_bounds(circuit: Circuit, found: Estimate) -> Estimate:
 
 
 def _sampled(circuit: Circuit, asked: Asked) -> Estimate:
-    dnf = relax(circuit, SMALL_DNF)[0]
-    if _impossible(dnf):
+    dnf = relax(circuit, SMALL_DNF, within=asked.limit)[0]
+    if impossible(dnf):
         return exact_estimate(-math.inf, "relax")
-    cover = _cover(dnf, asked.estimator)
+    cover = cover_of(dnf, asked.estimator)
     common: dict[str, Any] = {"seed": asked.seed, "limit": asked.limit, "cover": cover}
     if asked.guarantee == "relative":
         k = successes_needed(asked.epsilon, asked.delta)
