@@ -18,7 +18,7 @@ import numpy as np
 
 from sharpdnf.circuit import Circuit, stacked
 from sharpdnf.circuit_compile import Interval, bound_circuit, compile_circuit
-from sharpdnf.dnf import DNF
+from sharpdnf.dnf import DNF, IntArray
 from sharpdnf.engines.bounds import certified_bounds, log_midpoint
 from sharpdnf.engines.circuit_cnf import count_cnf
 from sharpdnf.engines.circuit_sampling import (
@@ -35,7 +35,7 @@ from sharpdnf.engines.dtree import bounds_meet
 from sharpdnf.engines.registry import require_dnf
 from sharpdnf.engines.sampling import UNLIMITED, successes_needed
 from sharpdnf.errors import InvalidFormula, MissingExtra, did_you_mean
-from sharpdnf.estimate import SERVES, Estimate, Limit, check_tolerance, exact_estimate, model_count
+from sharpdnf.estimate import OF, SERVES, Estimate, Limit, check_tolerance, exact_estimate, log1mexp, model_count
 from sharpdnf.relax import as_dnf, relax
 
 SMALL_DNF = 10_000
@@ -65,6 +65,7 @@ def count_circuit(
     circuit: Circuit,
     *,
     guarantee: str | None = None,
+    of: str = "prob",
     epsilon: float = 0.1,
     delta: float = 0.05,
     rng: Seed = None,
@@ -76,15 +77,40 @@ def count_circuit(
     """What ``count`` does for a circuit. An engine that knows only DNFs gets the circuit as one, if that is small."""
     started = time.perf_counter()
     wanted = check_engine(engine, guarantee, options)
-    common: dict[str, Any] = {"epsilon": epsilon, "delta": delta}
     if wanted is None:
-        common |= {"rng": rng, "timeout": timeout, "threads": threads, "guarantee": guarantee}
-        return count(one_output(circuit).to_dnf(), engine=engine, **common, **options)
+        common: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rng": rng, "timeout": timeout, **options}
+        dnf = one_output(circuit).to_dnf()
+        return count(dnf, engine=engine, threads=threads, guarantee=guarantee, of=of, **common)
     check_tolerance(epsilon, delta)
+    turn = check_of(of) and wanted == "relative"
     limit = make_limit(timeout, threads)
     generator, seed = make_rng(rng)
     asked = Asked(engine, wanted, epsilon, delta, int(generator.integers(2**63)), limit, **options)
-    return finish(circuit, count_output(one_output(circuit), asked), wanted, seed, limit, started)
+    found = count_output(one_output(circuit).negated() if turn else one_output(circuit), asked)
+    return finish(circuit, turned(found) if turn else found, wanted, seed, limit, started)
+
+
+def check_of(of: str) -> bool:
+    """Whether a relative guarantee is to be about 1 - P."""
+    if of not in OF:
+        raise ValueError(f"of must be one of {', '.join(OF)}, not {of!r}")
+    return of == "complement"
+
+
+def turned(estimate: Estimate) -> Estimate:
+    """The estimate of an event from that of its negation."""
+    slack = 1e-15
+    return estimate.replace(
+        of="prob" if estimate.guarantee == "exact" else "complement",
+        log_prob=estimate.log_complement,
+        log_lower=estimate.log_complement_lower,
+        log_upper=estimate.log_complement_upper,
+        log_complement=estimate.log_prob,
+        log_complement_lower=estimate.log_lower,
+        log_complement_upper=estimate.log_upper,
+        log_certified_lower=log1mexp(estimate.log_certified_upper) * (1.0 + slack),
+        log_certified_upper=log1mexp(estimate.log_certified_lower) * (1.0 - slack),
+    )
 
 
 def finish(circuit: Circuit, estimate: Estimate, wanted: str, seed: int, limit: Limit, started: float) -> Estimate:
@@ -103,12 +129,14 @@ def count_circuits(
     circuits: Sequence[Circuit],
     *,
     guarantee: str | None = None,
+    of: str = "prob",
     epsilon: float = 0.1,
     delta: float = 0.05,
     rng: Seed = None,
     timeout: float | None = None,
     threads: int | None = None,
     engine: str = "auto",
+    numbers: Sequence[int] | IntArray | None = None,
     **options: Any,
 ) -> tuple[list[Estimate], int]:
     """(what ``count_many`` finds for every output of every circuit, in order, and the seed)."""
@@ -121,15 +149,22 @@ def count_circuits(
         return int(np.random.SeedSequence(seed, spawn_key=(number,)).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
     total = sum(len(circuit) for circuit in circuits)
+    places = [int(number) for number in (range(total) if numbers is None else numbers)]
+    if len(places) != total or any(number < 0 for number in places):
+        raise ValueError(f"numbers must be one whole number, not negative, for each of {total} outputs")
     if wanted is None:
+        common: dict[str, Any] = {"guarantee": guarantee, "of": of, "epsilon": epsilon, "delta": delta, **options}
         dnfs = [circuit[i].to_dnf() for circuit in circuits for i in range(len(circuit))]
-        common: dict[str, Any] = {"guarantee": guarantee, "epsilon": epsilon, "delta": delta, "engine": engine}
-        left = None if timeout is None else limit.seconds_left
-        return [
-            count(dnf, rng=stream(i), timeout=left, threads=threads, **common, **options) for i, dnf in enumerate(dnfs)
-        ], seed
+        out = []
+        for number, dnf in zip(places, dnfs, strict=True):
+            left = None if timeout is None else limit.seconds_left
+            out.append(count(dnf, rng=stream(number), timeout=left, threads=threads, engine=engine, **common))
+        return out, seed
+    turn = check_of(of) and wanted == "relative"
     asked = Asked(engine, wanted, epsilon, delta, stream(0), limit, **options)
-    return count_outputs(circuits, asked, stream, range(total)) if total else [], seed
+    chosen = [circuit.negated() for circuit in circuits] if turn else circuits
+    found = count_outputs(chosen, asked, stream, places) if total else []
+    return [turned(estimate) for estimate in found] if turn else found, seed
 
 
 def as_circuits(batch: Circuit | Sequence[DNF | Circuit]) -> list[Circuit] | None:
