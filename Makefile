@@ -46,6 +46,7 @@ lint: $(VENV)/dependencies
 
 bench: $(VENV)/installed  ## engines: errors beside times, against one pass over the literals
 	$(BIN)/python benchmarks/engines.py
+	$(BIN)/python benchmarks/circuits.py
 
 bench-neural: $(VENV)/installed  ## the network against the matrix-product peak
 	$(BIN)/pip install -q torch_geometric

@@ -26,9 +26,8 @@ import sharpdnf
 from sharpdnf import DNF, Builder, Circuit, Estimate, count, count_many
 from sharpdnf.circuit_analysis import draw_models
 from sharpdnf.circuit_compile import bound_circuit, compile_circuit
-from sharpdnf.engines import circuits
+from sharpdnf.engines.circuit_auto import Asked, count_output, cover_of
 from sharpdnf.engines.circuit_sampling import kl_interval, looks_at, mixture_interval
-from sharpdnf.engines.circuits import Asked, count_output
 from sharpdnf.errors import InvalidFormula, LimitError, NotMetWarning
 from sharpdnf.estimate import SERVES, Limit
 
@@ -361,7 +360,7 @@ def test_models_are_drawn_as_the_posterior_is() -> None:
 @pytest.mark.parametrize("cover", [False, True])
 def test_models_by_drawing_and_testing(monkeypatch: pytest.MonkeyPatch, cover: bool) -> None:
     monkeypatch.setattr("sharpdnf.circuit_analysis.compile_cheaply", lambda *_, **__: None)
-    monkeypatch.setattr("sharpdnf.circuit_analysis.cover_of", circuits.cover_of if cover else lambda dnf: None)
+    monkeypatch.setattr("sharpdnf.circuit_analysis.cover_of", cover_of if cover else lambda dnf: None)
     circuit = a_and_not_b(6, 0.2)
     models_fit(circuit, sharpdnf.sample_models(circuit, 4000, rng=5))
     with pytest.raises(LimitError, match="only"):
@@ -462,6 +461,25 @@ def test_a_ladder_of_gates_takes_milliseconds_not_minutes() -> None:
         assert found.exact
         nodes.append(found.nodes)
     assert nodes[2] < 5 * nodes[0]
+
+
+def test_promises_about_the_complement() -> None:
+    circuit = hard(60).negated()
+    found = count(circuit, of="complement", engine="sampling", rng=3, delta=DELTA)
+    assert found.of == "complement"
+    assert found.guarantee == "relative"
+    plain = count(hard(60), engine="sampling", rng=3, delta=DELTA)
+    assert found.log_complement == plain.log_prob
+    assert found.prob == pytest.approx(1.0 - plain.prob)
+    for i in range(60):
+        small = circuit_of(i)
+        estimate = count(small, of="complement", epsilon=EPSILON, delta=DELTA, rng=i)
+        missing = float(1 - circuit_fraction(small))
+        assert estimate.complement == pytest.approx(missing, rel=EPSILON, abs=1e-300)
+        assert estimate.log_certified_lower <= circuit_log_prob(small) + 1e-9
+    table = count_many(circuit_of(7, outputs=3), of="complement", epsilon=EPSILON, delta=DELTA, rng=1)
+    truth = [float(1 - circuit_fraction(circuit_of(7, outputs=3), i)) for i in range(3)]
+    assert table["complement"] == pytest.approx(truth, rel=EPSILON)
 
 
 def test_caller_mistakes_are_refused() -> None:

@@ -16,8 +16,9 @@ from sharpdnf.circuit import Circuit, over_same_variables
 from sharpdnf.circuit_compile import compile_circuit
 from sharpdnf.compiled import AND, OR, SHANNON, TERM, TRUE, Compiled
 from sharpdnf.dnf import DNF, FloatArray
+from sharpdnf.engines.circuit_auto import SMALL_DNF, cover_of, impossible
 from sharpdnf.engines.circuit_sampling import LANES, Cover, sample_posterior, sample_rows
-from sharpdnf.engines.circuits import SMALL_DNF, cover_of, impossible, one_output
+from sharpdnf.engines.circuits import one_output
 from sharpdnf.engines.sampling import UNLIMITED
 from sharpdnf.errors import InvalidFormula, LimitError
 from sharpdnf.estimate import Limit, safe_log
