@@ -1,0 +1,191 @@
+// The one front for exact answers: it foresees what each method costs, and gives each in turn a larger share.
+//
+// Elimination says beforehand what it will cost. The others cannot be foreseen, but they can be interrupted and go on,
+// so they are run in rounds, each with eight times the operations of the one before; elimination runs in the round that
+// can bear its cost. Only operations are counted, never seconds, so the same formula is solved the same way everywhere.
+#pragma once
+#include <memory>
+#include <string_view>
+
+#include "dtree.hpp"
+#include "eliminate.hpp"
+#include "hierarchy.hpp"
+#include "shannon.hpp"
+#include "variable_order.hpp"
+
+enum class ExactMethod { automatic, hierarchy, eliminate, shannon_kinds, shannon_tree, shannon_force, dtree };
+inline const char *name_of(ExactMethod method) {
+    static const char *names[] = {"auto", "hierarchy", "eliminate", "shannon-kinds", "shannon-tree", "shannon-force", "dtree"};
+    return names[static_cast<int>(method)];
+}
+
+struct ExactOptions {
+    ExactMethod method = ExactMethod::automatic;
+    double max_operations = std::numeric_limits<double>::infinity();
+    std::size_t memory = std::size_t{2} << 30;
+    int threads = 1;
+};
+
+struct ExactResult {
+    bool solved = false;
+    TwoProbs prob{Wide(), Wide()};  // P and 1 - P; where it is not solved, what is sure of each
+    ExactMethod method = ExactMethod::automatic;
+    int64_t nodes = 0;
+    double operations = 0.0;  // of the method that solved it
+    const char *stopped = "done";
+};
+
+// An operation of elimination is one multiplication in a long row; of the others, an integer looked up.
+inline constexpr double kEliminationsPerOperation = 8.0;
+
+class ExactSolver {
+  public:
+    // The formula has clauses, none of them empty, and outlives the solver.
+    ExactSolver(const Formula &f, const ExactOptions &options, Poll &poll)
+        : f_(f), options_(options), poll_(poll), pace_(poll), algebra_(f.prob) {}
+
+    ExactResult run() {
+        try {
+            solve();
+        } catch (const Stopped &) {
+            out_.stopped = "time limit";
+        }
+        if (!out_.solved) collect();
+        return out_;
+    }
+
+  private:
+    bool wants(ExactMethod method) const { return options_.method == ExactMethod::automatic || options_.method == method; }
+
+    void solve() {
+        if (wants(ExactMethod::hierarchy) && by_hierarchy()) return;
+        if (options_.method == ExactMethod::hierarchy) {
+            out_.stopped = "no hierarchy";
+            return;
+        }
+        if (wants(ExactMethod::eliminate)) {
+            const double most = std::min(options_.max_operations * kEliminationsPerOperation, 0x1p36);
+            plan_ = plan_elimination(f_, most, poll_);
+            if (plan_.found() && plan_.bytes > static_cast<double>(options_.memory)) plan_ = {};
+        }
+        constexpr double kFirst = 1 << 17;
+        for (double budget = std::min(options_.max_operations, kFirst);; budget *= 8.0) {
+            budget = std::min(budget, options_.max_operations);
+            if (round(budget)) return;
+            if (budget >= options_.max_operations) {
+                out_.stopped = "operations";
+                return;
+            }
+            if (!alive()) {
+                out_.stopped = plan_.found() || options_.method != ExactMethod::eliminate ? "memory limit" : "too wide";
+                return;
+            }
+        }
+    }
+    bool by_hierarchy() {
+        double log_prob;
+        if (f_.size() > Hierarchy::kMaxLiterals || !Hierarchy(f_.num_vars).solve(f_, log_prob)) return false;
+        // 1 - P is as precise as P only where P is not close to 1.
+        if (log_prob > -1e-3) return false;
+        const double p = std::exp(log_prob);
+        out_.prob = {Wide::of(p), Wide::of(1.0 - p)};
+        return done(ExactMethod::hierarchy, 0, static_cast<double>(f_.size()));
+    }
+    bool done(ExactMethod method, int64_t nodes, double operations) {
+        out_.solved = true, out_.method = method, out_.nodes = nodes, out_.operations = operations;
+        return true;
+    }
+
+    bool round(double budget) {
+        if (plan_.found() && plan_.operations <= budget * kEliminationsPerOperation) {
+            out_.prob = eliminate(f_, plan_, options_.threads, poll_);
+            return done(ExactMethod::eliminate, 0, plan_.operations);
+        }
+        for (const ExactMethod method : {ExactMethod::shannon_kinds, ExactMethod::shannon_tree, ExactMethod::shannon_force})
+            if (wants(method) && shannon(method, budget)) return true;
+        return wants(ExactMethod::dtree) && tree(budget);
+    }
+    bool alive() const {
+        if (plan_.found()) return true;
+        if (wants(ExactMethod::dtree) && !tree_exhausted_) return true;
+        for (const Runner &runner : runners_)
+            if (runner.solver && !runner.solver->exhausted()) return true;
+        return false;
+    }
+
+    struct Runner {
+        bool tried = false;
+        std::unique_ptr<Shannon<BothProbs>> solver;
+    };
+
+    bool shannon(ExactMethod method, double budget) {
+        Runner &runner = runners_[static_cast<int>(method) - static_cast<int>(ExactMethod::shannon_kinds)];
+        const auto operations = static_cast<int64_t>(std::min(budget, 0x1p60));
+        if (!runner.solver) {
+            // An order may cost as much as the round; a dear one is tried again when rounds are larger.
+            const std::vector<int32_t> order = variables(method, operations);
+            if (order.empty()) return false;
+            ShannonOptions options;
+            options.memory = options_.memory / (options_.method == ExactMethod::automatic ? 4 : 1);
+            runner.solver = std::make_unique<Shannon<BothProbs>>(f_, levels(order, f_.num_vars), algebra_, options, poll_);
+        }
+        if (runner.solver->exhausted() || !runner.solver->run(operations)) return false;
+        out_.prob = runner.solver->value();
+        return done(method, runner.solver->nodes(), static_cast<double>(runner.solver->operations()));
+    }
+    std::vector<int32_t> variables(ExactMethod method, int64_t max_work) {
+        if (!at_) at_ = std::make_unique<Occurrences>(f_, pace_);
+        if (method == ExactMethod::shannon_kinds) return KindsOrder(f_, *at_, pace_).order(16 * max_work);
+        if (method == ExactMethod::shannon_tree) return order_by_elimination(f_, *at_, 16 * max_work, pace_);
+        std::vector<int32_t> as_written;
+        for (int32_t v = 0; v < f_.num_vars; ++v)
+            if (at_->count(v) > 0) as_written.push_back(v);
+        return order_by_force(f_, as_written, 60, pace_);
+    }
+
+    bool tree(double budget) {
+        DTreeOptions options;
+        options.memory = options_.memory / (options_.method == ExactMethod::automatic ? 4 : 1);
+        options.work_budget = static_cast<int64_t>(std::min(budget / 2, 0x1p60));
+        options.poll = &poll_;
+        const DTreeResult result = dtree(f_, options);
+        tree_ = result;
+        tree_exhausted_ = std::string_view(result.stopped) == "memory limit";
+        if (poll_.stopped()) throw Stopped{};
+        if (!result.exact) return false;
+        out_.prob = {Wide::of(0.0), Wide::of(0.0)};
+        const double p = result.lower + (result.upper - result.lower) / 2;
+        out_.prob = {wide_exp(result.log_lower), Wide::of(1.0 - p)};
+        return done(ExactMethod::dtree, result.nodes, budget);
+    }
+    static Wide wide_exp(double log_value) {
+        if (log_value == -std::numeric_limits<double>::infinity()) return Wide();
+        const double steps = std::floor(log_value / 354.891356446692);
+        Wide out{std::exp(log_value - steps * 354.891356446692), static_cast<int64_t>(steps)};
+        out.settle();
+        return out;
+    }
+
+    // The best of what the methods are sure of so far.
+    void collect() {
+        out_.prob = {wide_exp(tree_.log_lower), Wide::of(1.0 - tree_.upper)};
+        for (const Runner &runner : runners_) {
+            if (!runner.solver) continue;
+            const TwoProbs sure = runner.solver->sure();
+            if (out_.prob.holds < sure.holds) out_.prob.holds = sure.holds;
+            if (out_.prob.fails < sure.fails) out_.prob.fails = sure.fails;
+        }
+    }
+
+    const Formula &f_;
+    ExactOptions options_;
+    Poll &poll_;
+    Pace pace_;
+    BothProbs algebra_;
+    ExactResult out_;
+    EliminationPlan plan_;
+    std::unique_ptr<Occurrences> at_;
+    Runner runners_[3];
+    DTreeResult tree_;
+    bool tree_exhausted_ = false;
+};
