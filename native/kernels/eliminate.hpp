@@ -18,56 +18,38 @@
 
 // --- what a value can be: `nothing` is the neutral element of `meet`, `truth` the value of a clause that is true ------
 
-struct ProbTrue {
-    using Value = double;
-    const double *prob;
+// Variable v weighs weights[2v] if true and weights[2v+1] if false; together 1, except in factors of other kinds.
+template <class Number> struct Weighted {
+    using Value = Number;
+    const double *weights;
+    Number mix(int32_t v, const Number &high, const Number &low) const {
+        return high * weights[2 * v] + low * weights[2 * v + 1];
+    }
+};
+struct ProbTrue : Weighted<double> {
+    static constexpr bool kCountsTrue = true;
     static constexpr double nothing() { return 0.0; }
     static constexpr double truth() { return 1.0; }
     static double meet(double a, double b) { return a + (1.0 - a) * b; }
-    double mix(int32_t v, double high, double low) const { return prob[v] * high + (1.0 - prob[v]) * low; }
 };
-struct ProbFalse {
-    using Value = double;
-    const double *prob;
-    static constexpr double nothing() { return 1.0; }
-    static constexpr double truth() { return 0.0; }
-    static double meet(double a, double b) { return a * b; }
-    double mix(int32_t v, double high, double low) const { return prob[v] * high + (1.0 - prob[v]) * low; }
-};
-struct WideTrue {
-    using Value = Wide;
-    const double *prob;
+struct WideTrue : Weighted<Wide> {
+    static constexpr bool kCountsTrue = true;
     static Wide nothing() { return Wide(); }
     static Wide truth() { return Wide::of(1.0); }
     static Wide meet(const Wide &a, const Wide &b) { return either(a, b); }
-    Wide mix(int32_t v, const Wide &high, const Wide &low) const { return high * prob[v] + low * (1.0 - prob[v]); }
 };
-struct WideFalse {
-    using Value = Wide;
-    const double *prob;
-    static Wide nothing() { return Wide::of(1.0); }
-    static Wide truth() { return Wide(); }
-    static Wide meet(const Wide &a, const Wide &b) { return a * b; }
-    Wide mix(int32_t v, const Wide &high, const Wide &low) const { return high * prob[v] + low * (1.0 - prob[v]); }
-};
-// Factors of any kind: variable v weighs weights[2v] if true and weights[2v+1] if false.
-struct SumProduct {
-    using Value = double;
-    const double *weights;
+// The probability that no clause is true; with factors instead of clauses, their sum of products.
+struct ProbFalse : Weighted<double> {
+    static constexpr bool kCountsTrue = false;
     static constexpr double nothing() { return 1.0; }
     static constexpr double truth() { return 0.0; }
     static double meet(double a, double b) { return a * b; }
-    double mix(int32_t v, double high, double low) const { return weights[2 * v] * high + weights[2 * v + 1] * low; }
 };
-struct WideSumProduct {
-    using Value = Wide;
-    const double *weights;
+struct WideFalse : Weighted<Wide> {
+    static constexpr bool kCountsTrue = false;
     static Wide nothing() { return Wide::of(1.0); }
     static Wide truth() { return Wide(); }
     static Wide meet(const Wide &a, const Wide &b) { return a * b; }
-    Wide mix(int32_t v, const Wide &high, const Wide &low) const {
-        return high * Wide::of(weights[2 * v]) + low * Wide::of(weights[2 * v + 1]);
-    }
 };
 
 // Wide loops over doubles, compiled for the vectors the machine has (eliminate.cpp).
@@ -245,10 +227,8 @@ template <class Algebra> class Elimination {
             }
         }
         Value *out = tables_[r].data() + outer;
-        if constexpr (std::is_same_v<Algebra, SumProduct>) {
+        if constexpr (std::is_same_v<Value, double>) {
             lanes::mix_run(out, side[1], side[0], algebra_.weights[2 * v], algebra_.weights[2 * v + 1], count);
-        } else if constexpr (std::is_same_v<Value, double>) {
-            lanes::mix_run(out, side[1], side[0], algebra_.prob[v], 1.0 - algebra_.prob[v], count);
         } else {
             for (int i = 0; i < count; ++i) out[i] = algebra_.mix(v, side[1][i], side[0][i]);
         }
@@ -317,16 +297,18 @@ inline EliminationPlan plan_elimination(const Formula &f, double max_operations,
     return plan_elimination(graph, max_operations);
 }
 
-template <class Algebra> Wide eliminated(const Formula &f, const EliminationPlan &plan, Algebra algebra, int threads, Poll &poll) {
+template <class Algebra>
+Wide eliminated(const Formula &f, const double *weights, const EliminationPlan &plan, int threads, Poll &poll) {
+    Algebra algebra{{weights}};
     Elimination<Algebra> elimination(plan, algebra, threads, poll);
     elimination.add_clauses(f);
-    constexpr bool of_false = std::is_same_v<Algebra, ProbFalse> || std::is_same_v<Algebra, WideFalse>;
-    Wide all = of_false ? Wide::of(1.0) : Wide();
+    constexpr bool counts_true = Algebra::kCountsTrue;
+    Wide all = counts_true ? Wide() : Wide::of(1.0);
     elimination.run([&](const auto &value) {
         Wide wide;
-        if constexpr (std::is_same_v<std::decay_t<decltype(value)>, Wide>) wide = value;
+        if constexpr (std::is_same_v<typename Algebra::Value, Wide>) wide = value;
         else wide = Wide::of(value);
-        all = of_false ? all * wide : either(all, wide);
+        all = counts_true ? either(all, wide) : all * wide;
     });
     return all;
 }
@@ -334,17 +316,17 @@ template <class Algebra> Wide eliminated(const Formula &f, const EliminationPlan
 // A double loses less than 1e-300 at each step that underflows: nothing beside an answer above this.
 inline constexpr double kSafeDouble = 1e-280;
 
-// P(f) and 1 - P(f). Throws Stopped at the deadline.
-inline TwoProbs eliminate(const Formula &f, const EliminationPlan &plan, int threads, Poll &poll) {
+// P(f) and 1 - P(f), with weights[2v] = P(v) and weights[2v+1] = 1 - P(v). Throws Stopped at the deadline.
+inline TwoProbs eliminate(const Formula &f, const double *weights, const EliminationPlan &plan, int threads, Poll &poll) {
     TwoProbs out;
-    out.holds = eliminated(f, plan, ProbTrue{f.prob}, threads, poll);
-    if (out.holds < Wide::of(kSafeDouble)) out.holds = eliminated(f, plan, WideTrue{f.prob}, threads, poll);
+    out.holds = eliminated<ProbTrue>(f, weights, plan, threads, poll);
+    if (out.holds < Wide::of(kSafeDouble)) out.holds = eliminated<WideTrue>(f, weights, plan, threads, poll);
     if (out.holds < Wide::of(0.5)) {
         out.fails = Wide::of(out.holds.complement());
         return out;
     }
-    out.fails = eliminated(f, plan, ProbFalse{f.prob}, threads, poll);
-    if (out.fails < Wide::of(kSafeDouble)) out.fails = eliminated(f, plan, WideFalse{f.prob}, threads, poll);
+    out.fails = eliminated<ProbFalse>(f, weights, plan, threads, poll);
+    if (out.fails < Wide::of(kSafeDouble)) out.fails = eliminated<WideFalse>(f, weights, plan, threads, poll);
     out.holds = Wide::of(out.fails.complement());
     return out;
 }

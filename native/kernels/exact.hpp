@@ -10,6 +10,7 @@
 #include "dtree.hpp"
 #include "eliminate.hpp"
 #include "hierarchy.hpp"
+#include "lift.hpp"
 #include "shannon.hpp"
 #include "variable_order.hpp"
 
@@ -42,7 +43,7 @@ class ExactSolver {
   public:
     // The formula has clauses, none of them empty, and outlives the solver.
     ExactSolver(const Formula &f, const ExactOptions &options, Poll &poll)
-        : f_(f), options_(options), poll_(poll), pace_(poll), algebra_(f.prob) {}
+        : original_(f), options_(options), poll_(poll), pace_(poll) {}
 
     ExactResult run() {
         try {
@@ -63,6 +64,9 @@ class ExactSolver {
             out_.stopped = "no hierarchy";
             return;
         }
+        lifted_ = Lifting(original_, pace_).run();
+        f_ = lifted_.formula.view();
+        algebra_ = BothProbs(lifted_.weights.data());
         if (wants(ExactMethod::eliminate)) {
             const double most = std::min(options_.max_operations * kEliminationsPerOperation, 0x1p36);
             plan_ = plan_elimination(f_, most, poll_);
@@ -84,12 +88,12 @@ class ExactSolver {
     }
     bool by_hierarchy() {
         double log_prob;
-        if (f_.size() > Hierarchy::kMaxLiterals || !Hierarchy(f_.num_vars).solve(f_, log_prob)) return false;
+        if (original_.size() > Hierarchy::kMaxLiterals || !Hierarchy(original_.num_vars).solve(original_, log_prob)) return false;
         // 1 - P is as precise as P only where P is not close to 1.
         if (log_prob > -1e-3) return false;
         const double p = std::exp(log_prob);
         out_.prob = {Wide::of(p), Wide::of(1.0 - p)};
-        return done(ExactMethod::hierarchy, 0, static_cast<double>(f_.size()));
+        return done(ExactMethod::hierarchy, 0, static_cast<double>(original_.size()));
     }
     bool done(ExactMethod method, int64_t nodes, double operations) {
         out_.solved = true, out_.method = method, out_.nodes = nodes, out_.operations = operations;
@@ -98,7 +102,7 @@ class ExactSolver {
 
     bool round(double budget) {
         if (plan_.found() && plan_.operations <= budget * kEliminationsPerOperation) {
-            out_.prob = eliminate(f_, plan_, options_.threads, poll_);
+            out_.prob = eliminate(f_, lifted_.weights.data(), plan_, options_.threads, poll_);
             return done(ExactMethod::eliminate, 0, plan_.operations);
         }
         for (const ExactMethod method : {ExactMethod::shannon_kinds, ExactMethod::shannon_tree, ExactMethod::shannon_force})
@@ -153,7 +157,6 @@ class ExactSolver {
         tree_exhausted_ = std::string_view(result.stopped) == "memory limit";
         if (poll_.stopped()) throw Stopped{};
         if (!result.exact) return false;
-        out_.prob = {Wide::of(0.0), Wide::of(0.0)};
         const double p = result.lower + (result.upper - result.lower) / 2;
         out_.prob = {wide_exp(result.log_lower), Wide::of(1.0 - p)};
         return done(ExactMethod::dtree, result.nodes, budget);
@@ -177,11 +180,13 @@ class ExactSolver {
         }
     }
 
-    const Formula &f_;
+    const Formula &original_;
+    Lifted lifted_;
+    Formula f_{};  // the lifted one
     ExactOptions options_;
     Poll &poll_;
     Pace pace_;
-    BothProbs algebra_;
+    BothProbs algebra_{nullptr};
     ExactResult out_;
     EliminationPlan plan_;
     std::unique_ptr<Occurrences> at_;

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "dtree.hpp"
+#include "lift.hpp"
 #include "wide.hpp"
 
 // Builds a `Compiled` with every node once: equal nodes are found again, what is constant is folded. Node 0 is false,
@@ -11,7 +12,9 @@ class NodeBuilder {
   public:
     using Value = int32_t;
 
-    explicit NodeBuilder(std::size_t memory) : memory_(memory), table_(1 << 10, -1) {
+    // With `lifted`, variables are those of the lifted formula, and the nodes speak of the original's.
+    explicit NodeBuilder(std::size_t memory, const Lifted *lifted = nullptr)
+        : memory_(memory), lifted_(lifted), table_(1 << 10, -1) {
         nodes_.push_back({Compiled::kFalse, -1, 0, 0});
         nodes_.push_back({Compiled::kTrue, -1, 0, 0});
     }
@@ -26,10 +29,14 @@ class NodeBuilder {
         return find({Compiled::kOr, -1, std::min(a, b), std::max(a, b)});
     }
     Value mix(int32_t v, Value high, Value low) {
-        return high == low ? high : find({Compiled::kShannon, v, high, low});
+        return lifted_ ? decide(lifted_->event_of[v], high, low) : shannon(v, high, low);
     }
     Value term(const int32_t *first, const int32_t *last) {
-        if (last - first == 1) return *first & 1 ? mix(*first >> 1, 0, 1) : mix(*first >> 1, 1, 0);
+        if (lifted_ || last - first == 1) {
+            Value out = truth();
+            for (const int32_t *lit = last; lit-- != first;) out = *lit & 1 ? mix(*lit >> 1, 0, out) : mix(*lit >> 1, out, 0);
+            return out;
+        }
         const auto start = static_cast<int32_t>(literals_.size());
         literals_.insert(literals_.end(), first, last);
         nodes_.push_back({Compiled::kTerm, -1, start, static_cast<int32_t>(literals_.size())});
@@ -70,6 +77,19 @@ class NodeBuilder {
         int32_t var, a, b;
         bool operator==(const Node &o) const { return kind == o.kind && var == o.var && a == o.a && b == o.b; }
     };
+    Value shannon(int32_t v, Value high, Value low) {
+        return high == low ? high : find({Compiled::kShannon, v, high, low});
+    }
+    // high where the event happens, low where not: "all" fails at the first part that does, "any" holds at the first.
+    Value decide(int32_t id, Value high, Value low) {
+        const Event &event = lifted_->events[id];
+        if (event.kind == Event::kLiteral)
+            return event.literal & 1 ? shannon(event.literal >> 1, low, high) : shannon(event.literal >> 1, high, low);
+        Value out = event.kind == Event::kAll ? high : low;
+        for (std::size_t i = event.of.size(); i-- > 0;)
+            out = event.kind == Event::kAll ? decide(event.of[i], out, low) : decide(event.of[i], high, out);
+        return out;
+    }
     static uint64_t hash(const Node &n) {
         return mix64(mix64(static_cast<uint64_t>(static_cast<uint32_t>(n.a)) << 32 | static_cast<uint32_t>(n.b)) +
                      (static_cast<uint64_t>(static_cast<uint32_t>(n.var)) << 3 | n.kind));
@@ -98,6 +118,7 @@ class NodeBuilder {
     }
 
     std::size_t memory_, entries_ = 0;
+    const Lifted *lifted_;
     std::vector<Node> nodes_;
     std::vector<int32_t> table_, literals_;
 };
@@ -110,22 +131,22 @@ class BothProbs {
   public:
     using Value = TwoProbs;
 
-    explicit BothProbs(const double *prob) : prob_(prob) {}
+    // weights[2v] is P(v), weights[2v+1] is 1 - P(v).
+    explicit BothProbs(const double *weights) : weights_(weights) {}
     static Value nothing() { return {Wide(), Wide::of(1.0)}; }
     static Value truth() { return {Wide::of(1.0), Wide()}; }
     static bool is_true(const Value &a) { return a.fails.zero(); }
     static Value meet(const Value &a, const Value &b) { return {a.holds + a.fails * b.holds, a.fails * b.fails}; }
     Value mix(int32_t v, const Value &high, const Value &low) const {
-        const double p = prob_[v];
-        return {high.holds * p + low.holds * (1.0 - p), high.fails * p + low.fails * (1.0 - p)};
+        const double yes = weights_[2 * v], no = weights_[2 * v + 1];
+        return {high.holds * yes + low.holds * no, high.fails * yes + low.fails * no};
     }
     // 1 - l1 l2 ... is (1 - l1) + l1 (1 - l2) + ...
     Value term(const int32_t *first, const int32_t *last) const {
         Value out = truth();
         for (const int32_t *lit = first; lit != last; ++lit) {
-            const double p = prob_[*lit >> 1], yes = *lit & 1 ? 1.0 - p : p, no = *lit & 1 ? p : 1.0 - p;
-            out.fails = out.fails + out.holds * no;
-            out.holds = out.holds * yes;
+            out.fails = out.fails + out.holds * weights_[*lit ^ 1];
+            out.holds = out.holds * weights_[*lit];
         }
         return out;
     }
@@ -133,5 +154,5 @@ class BothProbs {
     bool full() const { return false; }
 
   private:
-    const double *prob_;
+    const double *weights_;
 };
