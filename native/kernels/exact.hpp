@@ -39,6 +39,17 @@ struct ExactResult {
 // An operation of elimination is one multiplication in a long row; of the others, an integer looked up.
 inline constexpr double kEliminationsPerOperation = 8.0;
 
+// The order that a Shannon method goes by; empty if finding it takes longer than a run of so many operations.
+inline std::vector<int32_t> order_for(ExactMethod method, const Formula &f, const Occurrences &at, int64_t operations, Pace &pace) {
+    const int64_t max_work = operations > (int64_t{1} << 56) ? operations : 16 * operations;
+    if (method == ExactMethod::shannon_kinds) return KindsOrder(f, at, pace).order(max_work);
+    if (method == ExactMethod::shannon_tree) return order_by_elimination(f, at, max_work, pace);
+    std::vector<int32_t> as_written;
+    for (int32_t v = 0; v < f.num_vars; ++v)
+        if (at.count(v) > 0) as_written.push_back(v);
+    return order_by_force(f, as_written, 60, pace);
+}
+
 class ExactSolver {
   public:
     // The formula has clauses, none of them empty, and outlives the solver.
@@ -118,7 +129,6 @@ class ExactSolver {
     }
 
     struct Runner {
-        bool tried = false;
         std::unique_ptr<Shannon<BothProbs>> solver;
     };
 
@@ -127,7 +137,8 @@ class ExactSolver {
         const auto operations = static_cast<int64_t>(std::min(budget, 0x1p60));
         if (!runner.solver) {
             // An order may cost as much as the round; a dear one is tried again when rounds are larger.
-            const std::vector<int32_t> order = variables(method, operations);
+            if (!at_) at_ = std::make_unique<Occurrences>(f_, pace_);
+            const std::vector<int32_t> order = order_for(method, f_, *at_, operations, pace_);
             if (order.empty()) return false;
             ShannonOptions options;
             options.memory = options_.memory / (options_.method == ExactMethod::automatic ? 4 : 1);
@@ -137,16 +148,6 @@ class ExactSolver {
         out_.prob = runner.solver->value();
         return done(method, runner.solver->nodes(), static_cast<double>(runner.solver->operations()));
     }
-    std::vector<int32_t> variables(ExactMethod method, int64_t max_work) {
-        if (!at_) at_ = std::make_unique<Occurrences>(f_, pace_);
-        if (method == ExactMethod::shannon_kinds) return KindsOrder(f_, *at_, pace_).order(16 * max_work);
-        if (method == ExactMethod::shannon_tree) return order_by_elimination(f_, *at_, 16 * max_work, pace_);
-        std::vector<int32_t> as_written;
-        for (int32_t v = 0; v < f_.num_vars; ++v)
-            if (at_->count(v) > 0) as_written.push_back(v);
-        return order_by_force(f_, as_written, 60, pace_);
-    }
-
     bool tree(double budget) {
         DTreeOptions options;
         options.memory = options_.memory / (options_.method == ExactMethod::automatic ? 4 : 1);
