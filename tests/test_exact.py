@@ -72,7 +72,7 @@ def odd_shapes(rng: np.random.Generator) -> DNF:
         dnf = DNF.from_clauses(clauses, rng.uniform(0.05, 0.95, 11))
     elif shape == 3:  # private variables, some negated
         clauses = [[int(rng.integers(1, 5)), 4 + 2 * i + 1, -(4 + 2 * i + 2)] for i in range(4)]
-        dnf = DNF.from_clauses(clauses + [[1, 2], [3, 4]], rng.uniform(0.05, 0.95, 12), num_vars=12)
+        dnf = DNF.from_clauses([*clauses, [1, 2], [3, 4]], rng.uniform(0.05, 0.95, 12), num_vars=12)
     else:  # a ladder with signs
         clauses = [[i + 1, i + 2] for i in range(9)] + [[-(i + 1), i + 3] for i in range(0, 8, 2)]
         dnf = DNF.from_clauses(clauses, rng.uniform(0.05, 0.95, 10))
@@ -115,7 +115,7 @@ def test_any_probabilities(dnf: DNF, method: str) -> None:
         assert method == "hierarchy" and estimate.log_lower <= enumerate_log_prob(dnf) + 1e-9
 
 
-@pytest.mark.parametrize("method", ALONE + ["auto"])
+@pytest.mark.parametrize("method", [*ALONE, "auto"])
 def test_circuits_against_enumeration(method: str) -> None:
     rng = np.random.default_rng(5)
     for _ in range(60):
@@ -277,7 +277,7 @@ def hard(seed: int = 0) -> DNF:
     return random_dnf(np.random.default_rng(seed), 300, 400, (4, 9))
 
 
-@pytest.mark.parametrize("method", ALONE + ["auto"])
+@pytest.mark.parametrize("method", [*ALONE, "auto"])
 def test_operations_are_a_limit_and_bounds_hold(method: str) -> None:
     rng = np.random.default_rng(9)
     unsolved = 0
@@ -291,7 +291,7 @@ def test_operations_are_a_limit_and_bounds_hold(method: str) -> None:
     assert unsolved > 0
 
 
-@pytest.mark.parametrize("method", ALONE + ["auto"])
+@pytest.mark.parametrize("method", [*ALONE, "auto"])
 def test_time_limits_hold(method: str) -> None:
     start = time.monotonic()
     estimate = run(hard(), method, seconds=0.3)
