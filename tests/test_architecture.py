@@ -12,7 +12,7 @@ import sharpdnf
 PACKAGE = Path(sharpdnf.__file__).parent
 # A module may import those of its own layer and of the layers before it.
 LAYERS = [
-    "errors",
+    "errors streams",
     "estimate",
     "_native",
     "dnf",

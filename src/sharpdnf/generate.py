@@ -1,8 +1,9 @@
 """Random and structured families, pure in (spec, rng).
 
 ``paper`` is the procedure of the appendix of Abboud, Ceylan and Lukasiewicz (AAAI 2020), ``uniform`` that of Meel,
-Shrotri and Vardi (2018); ``reliability`` and ``join`` are what users meet: s-t paths of a network, and the lineage
-of the query R(x), S(x,y), T(y). All randomness comes from the ``rng`` handed in.
+Shrotri and Vardi (2018); ``hub`` has few variables in nearly all clauses. ``reliability`` and ``join`` are what users
+meet: s-t paths of a network, and the lineage of the query R(x), S(x,y), T(y). All randomness comes from the ``rng``
+handed in.
 """
 
 from __future__ import annotations
@@ -50,6 +51,21 @@ class UniformSpec:
     num_vars: int
     num_clauses: int
     width: int | tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class HubSpec:
+    """Clauses nearly all of which share one to ``max_hubs`` variables, each with one sign: the hubs.
+
+    A hub stands in all clauses but at most three, or, as often, in a share of them that is uniform between
+    ``least_share`` and 1. Its probability has the arcsine law, so that values near 0 and 1 are frequent.
+    """
+
+    num_vars: int
+    num_clauses: int
+    width: int
+    max_hubs: int = 3
+    least_share: float = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +187,35 @@ def uniform(spec: UniformSpec, rng: np.random.Generator) -> DNF:
     return _build(widths, 2 * variables + negated, rng.random(spec.num_vars))
 
 
+def hub(spec: HubSpec, rng: np.random.Generator) -> DNF:
+    """A formula that few variables nearly decide; the other variables of a clause are drawn uniformly."""
+    widths = _draw_widths(spec, rng)
+    n, m, most = spec.num_vars, spec.num_clauses, min(spec.max_hubs, spec.width - 1)
+    if most < 1 or not 0.0 < spec.least_share <= 1.0 or n - most < spec.width:
+        raise InvalidFormula(
+            "a formula with hubs needs clauses of at least two variables, max_hubs + width variables or more, "
+            f"and a least_share in (0, 1], not {spec}"
+        )
+    hubs = int(rng.integers(1, most, endpoint=True))
+    stands = np.zeros((m, hubs), dtype=bool)
+    for h in range(hubs):
+        missing = int(rng.integers(4)) if rng.integers(2) else round(m * (1.0 - rng.uniform(spec.least_share, 1.0)))
+        stands[rng.permutation(m)[min(missing, m - 1) :], h] = True
+    rest = widths - stands.sum(axis=1)
+    others = hubs + _native.generate_uniform(rest, n - hubs, _draw_seed(rng))
+    clause_of_hub, hub_of_place = np.nonzero(stands)
+    variables = np.concatenate([others, hub_of_place.astype(np.int32)])
+    negated = rng.integers(2, size=len(variables), dtype=np.int8)
+    negated[len(others) :] = rng.integers(2, size=hubs, dtype=np.int8)[hub_of_place]
+    order = np.argsort(np.concatenate([np.repeat(np.arange(m), rest), clause_of_hub]), kind="stable")
+    prob = rng.random(n)
+    prob[:hubs] = rng.beta(0.5, 0.5, size=hubs)
+    renamed = rng.permutation(n)
+    shuffled = np.empty_like(prob)
+    shuffled[renamed] = prob
+    return _build(widths, (2 * renamed[variables] + negated)[order], shuffled)
+
+
 def reliability(spec: ReliabilitySpec, rng: np.random.Generator) -> DNF:
     """The s-t paths of a network; a formula without clauses if there is none."""
     edges, source, target = _grid(spec.rows, spec.cols) if spec.edges is None else (spec.edges, None, None)
@@ -225,6 +270,7 @@ def join(spec: JoinSpec, rng: np.random.Generator) -> DNF:
 FAMILIES: dict[str, tuple[type[Any], Callable[[Any, np.random.Generator], DNF]]] = {
     "paper": (PaperSpec, paper),
     "uniform": (UniformSpec, uniform),
+    "hub": (HubSpec, hub),
     "reliability": (ReliabilitySpec, reliability),
     "join": (JoinSpec, join),
 }
@@ -297,7 +343,7 @@ def _check_choice(name: str, value: object, choices: tuple[object, ...]) -> None
         raise ValueError(f"{name} must be one of {', '.join(map(str, choices))}, not {value!r}")
 
 
-def _draw_widths(spec: PaperSpec | UniformSpec, rng: np.random.Generator) -> IntArray:
+def _draw_widths(spec: PaperSpec | UniformSpec | HubSpec, rng: np.random.Generator) -> IntArray:
     """int64[m]: clause widths uniform in [minW, maxW], once the request is known to be possible."""
     low, high = spec.width if isinstance(spec.width, tuple | list) else (spec.width, spec.width)
     sizes = (("num_vars", spec.num_vars), ("num_clauses", spec.num_clauses), ("width", low), ("width", high))

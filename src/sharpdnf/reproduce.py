@@ -31,6 +31,7 @@ from sharpdnf.learn.evaluate import Labels, chunks, evaluate, figure_examples, t
 from sharpdnf.learn.residuals import Residuals
 from sharpdnf.learn.rows import Label, Row, Runtime, Trace, read_records, write_records
 from sharpdnf.report import PAPER_RUNTIMES, RUNTIME_SIZES, write_report
+from sharpdnf.streams import Stream, random_stream
 
 if TYPE_CHECKING:
     from sharpdnf.learn.counter import NeuralCounter
@@ -162,7 +163,7 @@ def measure_runtimes(
         run(paper(PaperSpec(100, 75, 5), np.random.default_rng(0)))
     for width in PAPER_RUNTIMES:
         for n in sizes:
-            dnf = paper(PaperSpec(n, 3 * n // 4, width), np.random.default_rng([seed, n, width]))
+            dnf = paper(PaperSpec(n, 3 * n // 4, width), random_stream(seed, Stream.RUNTIME_FORMULA, n, width))
             for name, (run, runs) in engines.items():
                 out.append(Runtime(name, n, width, min(_seconds(run, dnf) for _ in range(runs)), runs))
             say(f"runtimes: n={n} w={width}")

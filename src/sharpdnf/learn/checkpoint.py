@@ -39,7 +39,7 @@ class RunState:
 def identity(config: Config) -> dict[str, Any]:
     """The part of a configuration that decides the result, as JSON knows it."""
     table = asdict(config)
-    for name in ("checkpoint_minutes", "validate_minutes", "threads", "device"):
+    for name in ("checkpoint_minutes", "threads", "device"):
         table["run"].pop(name)
     table.pop("dataset")
     normal: dict[str, Any] = json.loads(json.dumps(table))

@@ -12,10 +12,9 @@ import bisect
 from dataclasses import dataclass
 from itertools import accumulate
 
-import numpy as np
-
 from sharpdnf.dnf import DNF
 from sharpdnf.generate import PaperSpec, UniformSpec, paper, quarter_shifts, settings, uniform
+from sharpdnf.streams import Stream, random_stream
 
 TRAINING_SIZES = {50: 30_000, 100: 20_000, 250: 16_000, 500: 12_000, 750: 10_000, 1000: 8_000, 2500: 6_000, 5000: 3_000}
 """Table 1: formulas by number of variables. The rows sum to 105,000; the text says 100K."""
@@ -65,7 +64,7 @@ def example(name: str, index: int, shift: int, seed: int = 0) -> Example:
     family = "plain"
     if name == "uniform":
         family = "uniform"
-    elif name == "fully-privileged" or np.random.default_rng([seed, SPLITS[name], index, 1]).integers(2):
+    elif name == "fully-privileged" or random_stream(seed, Stream.SET_FAMILY, SPLITS[name], index).integers(2):
         family = "privileged"
     return Example(name, index, shift, n, num_clauses, width, family)
 
@@ -74,7 +73,7 @@ def draw(what: Example, seed: int = 0, variant: str = "text") -> DNF:
     """The formula of an example: pure in (seed, set, index, shift)."""
     if what.set.endswith("-code"):
         variant = "code"
-    rng = np.random.default_rng([seed, SPLITS[what.set], what.index])
+    rng = random_stream(seed, Stream.SET_FORMULA, SPLITS[what.set], what.index)
     if what.family == "uniform":
         dnf = uniform(UniformSpec(what.num_vars, what.num_clauses, what.width), rng)
     else:

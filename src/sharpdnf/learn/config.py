@@ -13,7 +13,7 @@ from sharpdnf.errors import ConfigError
 from sharpdnf.learn.model import NetworkConfig
 
 Table = TypeVar("Table")
-KINDS = ("paper", "spread", "uniform")
+KINDS = ("paper", "spread", "uniform", "hub")
 LOSSES = ("kl", "robust", "cauchy")
 
 
@@ -28,7 +28,7 @@ class MixConfig:
 
     paper: one of the paper's (w, m) settings for n; spread: the paper's generator with m = mass * 2^w clauses, so that
     the expected sum of the clauses' probabilities, and with it the answer, is spread whatever the width;
-    uniform: the same m, variables drawn uniformly.
+    uniform: the same m, variables drawn uniformly; hub: few variables that stand in nearly all of many clauses.
     """
 
     kind: str = "paper"
@@ -42,6 +42,12 @@ class MixConfig:
     """paper: how often settings with w >= 21, whose answers are nearly all about 0, are drawn beside the others"""
     privileged: str = "random"
     """paper, spread: formulas with privileged variables "always", "never" or, as in the paper's data, by a fair coin"""
+    clauses: tuple[float, float] = (1000.0, 12000.0)
+    """hub: m is log-uniform in this range"""
+    max_hubs: int = 3
+    """hub: one to this many variables stand in most clauses"""
+    least_share: float = 0.5
+    """hub: the smallest share of the clauses that a hub stands in"""
     epsilon: float = 0.01
     """of the labels, at delta 0.05"""
     start: float = 0.0
@@ -58,6 +64,9 @@ class MixConfig:
         check(self.weight >= 0, f"data.mix weight must not be negative, not {self.weight}")
         check(len(self.widths) > 0 and min(self.widths) >= 1, "data.mix widths must be positive")
         check(self.max_clauses >= 1, "data.mix max_clauses must be positive")
+        check(1 <= self.clauses[0] <= self.clauses[1], f"data.mix clauses {self.clauses} is no range from 1 up")
+        check(self.max_hubs >= 1, f"data.mix max_hubs must be positive, not {self.max_hubs}")
+        check(0 < self.least_share <= 1, f"data.mix least_share must lie in (0, 1], not {self.least_share}")
 
 
 @dataclass(frozen=True)
@@ -68,7 +77,7 @@ class DataConfig:
     batch_nodes: int = 2500
     """literal and conjunction nodes (2 n + m) a batch; a larger formula is a batch of its own"""
     prefetch: int = 8
-    """batches made ahead by a side thread; 0 makes them in line"""
+    """steps whose batches are made ahead by a side thread; 0 makes them in line"""
     validation: int = 128
     """formulas of the validation slice"""
     validation_vars: tuple[int, ...] = (50, 100, 250, 500, 1000)
@@ -127,13 +136,16 @@ class OptimizerConfig:
 class RunConfig:
     seed: int = 0
     steps: int = 1000
-    """the length of the run in batches a process, whatever the clock says"""
+    """the length of the run in steps of the optimizer, whatever the clock says"""
+    batches: int = 1
+    """batches a step, over which the gradient is averaged; processes share them, so their number must divide it"""
     stop: int = 0
     """end after this many steps of a schedule planned for ``steps``; 0 goes to its end"""
     epochs: float = 0.0
     """with a dataset: passes over it, instead of steps"""
     checkpoint_minutes: float = 3.0
-    validate_minutes: float = 5.0
+    validate_steps: int = 200
+    """steps between two validations; the best weights so far are kept at each"""
     device: str = "cpu"
     threads: int = 1
     init: str = ""
@@ -142,6 +154,8 @@ class RunConfig:
     def __post_init__(self) -> None:
         check(self.steps >= 1 and self.epochs >= 0, "run.steps must be positive and run.epochs not negative")
         check(self.stop >= 0, "run.stop must not be negative")
+        check(self.batches >= 1, "run.batches must be positive")
+        check(self.validate_steps >= 1, "run.validate_steps must be positive")
         check(self.threads >= 1, "run.threads must be positive")
         check(0 <= self.seed < 2**63, "run.seed must not be negative")
 

@@ -30,10 +30,10 @@ from sharpdnf.learn.checkpoint import write_atomically
 from sharpdnf.learn.composition import SETS, SPLITS, draw, example, num_distributions
 from sharpdnf.learn.config import DatasetConfig
 from sharpdnf.learn.stream import Example, Labeller
+from sharpdnf.streams import Stream, random_stream
 
 MANIFEST, PLAN = "manifest.json", "build.json"
 ROW_GROUP = 32  # formulas read together: a training batch comes from one group
-LABEL_STREAM = 7  # keeps a label's randomness apart from its formula's
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def label_formula(config: DatasetConfig, split: str, index: int, label: Labeller
     what = example(split, index, 0, config.seed)
     dnf = draw(what, config.seed, config.variant)
     epsilon = config.train_epsilon if split == "train" else config.test_epsilon
-    rng = np.random.default_rng([config.seed, SPLITS[split], index, LABEL_STREAM])
+    rng = random_stream(config.seed, Stream.DATASET_LABEL, SPLITS[split], index)
     distributions = quarter_shifts(dnf)[: num_distributions(split)]
     labels = [label(f, epsilon=epsilon, delta=config.delta, rng=rng, marginals=config.marginals) for f in distributions]
     row = {
@@ -248,8 +248,8 @@ class Epochs:
     def read(self, index: int) -> list[Example]:
         """Batch ``index``, counted through all epochs: an even share of its row group's examples."""
         epoch, place = divmod(index, len(self.places))
-        order = np.random.default_rng([self.seed, 2, epoch]).permutation(len(self.places))
+        order = random_stream(self.seed, Stream.EPOCH_ORDER, epoch).permutation(len(self.places))
         shard, group, part = self.places[int(order[place])]
         examples = self.dataset.read_group(shard, group)
-        shuffled = np.random.default_rng([self.seed, 3, shard, group, epoch]).permutation(len(examples))
+        shuffled = random_stream(self.seed, Stream.EPOCH_SHUFFLE, shard, group, epoch).permutation(len(examples))
         return [examples[int(i)] for i in shuffled[part :: self.parts[shard, group]]]

@@ -17,8 +17,9 @@ import numpy as np
 
 from sharpdnf.dnf import DNF
 from sharpdnf.estimate import Estimate, log1mexp
-from sharpdnf.learn.composition import Example, draw
+from sharpdnf.learn.composition import SPLITS, Example, draw
 from sharpdnf.learn.rows import Label, Row, Trace, read_records
+from sharpdnf.streams import Stream, random_stream
 
 Labeller = Callable[[DNF, np.random.Generator], float]
 """formula, rng -> log P(formula)"""
@@ -60,8 +61,7 @@ class Labels:
         key, formula_digest = (what.set, what.index, what.shift), digest(dnf)
         known = self._known.get(key)
         if known is None or known.digest != formula_digest:
-            # The words of the set's name keep the label's randomness apart from the formula's.
-            rng = np.random.default_rng([self.seed, 7, *what.set.encode(), what.index, what.shift])
+            rng = random_stream(self.seed, Stream.EVALUATION_LABEL, SPLITS[what.set], what.index, what.shift)
             log_label = min(self.labeller(dnf, rng), 0.0)
             known = Label(*key, formula_digest, self.epsilon, self.delta, log_label)
             self.add(known)

@@ -1,4 +1,4 @@
-"""Fresh labelled formulas: batch b of a run is a pure function of (seed, split, b, progress).
+"""Fresh labelled formulas: a batch of a run is a pure function of (seed, step, its number in the step, progress).
 
 The labeller is handed in, so that learning does not import the engines.
 """
@@ -10,17 +10,18 @@ import queue
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 
 from sharpdnf.dnf import DNF, FloatArray
 from sharpdnf.errors import InvalidFormula
-from sharpdnf.generate import PaperSpec, UniformSpec, paper, settings, uniform
+from sharpdnf.generate import HubSpec, PaperSpec, UniformSpec, hub, paper, settings, uniform
 from sharpdnf.learn.config import DataConfig, MixConfig
+from sharpdnf.streams import Stream, random_stream
 
-TRAIN, VALIDATION = 0, 1
 LABEL_DELTA = 0.05
+Item = TypeVar("Item")
 
 
 class Labeller(Protocol):
@@ -46,6 +47,9 @@ def num_nodes(dnf: DNF) -> int:
 
 def draw_formula(mix: MixConfig, num_vars: int, rng: np.random.Generator) -> DNF:
     """A formula of the mix with ``num_vars`` variables; settings that cannot be generated are drawn again."""
+    if mix.kind == "hub":
+        m = round(_log_uniform(mix.clauses, rng))
+        return hub(HubSpec(num_vars, m, int(rng.choice(mix.widths)), mix.max_hubs, mix.least_share), rng)
     while True:
         width, m = _draw_setting(mix, num_vars, rng)
         if mix.kind == "uniform":
@@ -69,7 +73,7 @@ def _draw_setting(mix: MixConfig, n: int, rng: np.random.Generator) -> tuple[int
         return valid[int(rng.choice(len(valid), p=weights / weights.sum()))]
     for _ in range(1000):
         width = int(rng.choice(mix.widths))
-        mass = math.exp(rng.uniform(math.log(mix.mass[0]), math.log(mix.mass[1])))
+        mass = _log_uniform(mix.mass, rng)
         m = max(round(mass * 2.0**width), math.ceil(n / width))
         slots = m * width / n
         likely = slots < m and n * math.exp(-((m - slots) ** 2) / (3 * slots)) < 0.99
@@ -78,23 +82,23 @@ def _draw_setting(mix: MixConfig, n: int, rng: np.random.Generator) -> tuple[int
     raise InvalidFormula(f"no width in {mix.widths} gives at most {mix.max_clauses} clauses over {n} variables")
 
 
-def draw_batch(
-    data: DataConfig, label: Labeller, seed: int, index: int, *, progress: float, marginals: bool, world: int = 1
-) -> list[Example]:
-    """Batch ``index`` of a run: formulas of one size, about ``data.batch_nodes`` nodes together.
+def _log_uniform(bounds: tuple[float, float], rng: np.random.Generator) -> float:
+    return math.exp(rng.uniform(math.log(bounds[0]), math.log(bounds[1])))
 
-    The ``world`` batches of one step are of one size, so that no process waits long for another.
-    """
-    rng = np.random.default_rng([seed, TRAIN, index // world])
+
+def draw_batch(
+    data: DataConfig, label: Labeller, seed: int, step: int, number: int, *, progress: float, marginals: bool
+) -> list[Example]:
+    """Batch ``number`` of a step: formulas of one size, about ``data.batch_nodes`` nodes together."""
+    rng = random_stream(seed, Stream.TRAIN_MIX, step, number)
     active = [mix for mix in data.mix if mix.start <= progress < mix.stop]
     weights = np.array([mix.weight for mix in active])
     mix = active[int(rng.choice(len(active), p=weights / weights.sum()))]
-    low, high = mix.num_vars
-    num_vars = round(math.exp(rng.uniform(math.log(low), math.log(high))))
+    num_vars = round(_log_uniform(mix.num_vars, rng))
     examples: list[Example] = []
     nodes = 0
     while True:
-        own = np.random.default_rng([seed, TRAIN, index, len(examples)])
+        own = random_stream(seed, Stream.TRAIN_FORMULA, step, number, len(examples))
         dnf = draw_formula(mix, num_vars, own)
         if examples and nodes + num_nodes(dnf) > data.batch_nodes:
             return examples
@@ -109,7 +113,7 @@ def validation_slice(data: DataConfig, label: Labeller, seed: int) -> list[Examp
     """Held-out formulas of the paper's settings, in order of size, labelled at epsilon 0.01."""
     examples = []
     for i in range(data.validation):
-        rng = np.random.default_rng([seed, VALIDATION, i])
+        rng = random_stream(seed, Stream.VALIDATION, i)
         num_vars = data.validation_vars[i * len(data.validation_vars) // data.validation]
         dnf = draw_formula(MixConfig(kind="paper"), num_vars, rng)
         log_prob, _ = label(dnf, epsilon=0.01, delta=LABEL_DELTA, rng=rng, marginals=False)
@@ -131,15 +135,15 @@ def pack(examples: Sequence[Example], batch_nodes: int) -> list[list[Example]]:
     return batches
 
 
-def ahead(make: Callable[[], Iterator[list[Example]]], depth: int) -> Iterator[list[Example]]:
-    """The batches of ``make()``, made up to ``depth`` ahead by a side thread; its errors are raised here."""
+def ahead(make: Callable[[], Iterator[Item]], depth: int) -> Iterator[Item]:
+    """The items of ``make()``, made up to ``depth`` ahead by a side thread; its errors are raised here."""
     if depth == 0:
         yield from make()
         return
-    ready: queue.Queue[list[Example] | BaseException | None] = queue.Queue(depth)
+    ready: queue.Queue[Item | BaseException | None] = queue.Queue(depth)
     stopped = threading.Event()
 
-    def put(item: list[Example] | BaseException | None) -> None:
+    def put(item: Item | BaseException | None) -> None:
         while not stopped.is_set():
             try:
                 ready.put(item, timeout=0.2)
@@ -149,8 +153,8 @@ def ahead(make: Callable[[], Iterator[list[Example]]], depth: int) -> Iterator[l
 
     def produce() -> None:
         try:
-            for batch in make():
-                put(batch)
+            for made in make():
+                put(made)
                 if stopped.is_set():
                     return
             put(None)

@@ -1,7 +1,8 @@
 """The loop: batches -> loss -> Adam with clipping, warm-up and cosine decay; checkpoints, log, validation, resume.
 
-A run is a pure function of its configuration on one process: batch b is rebuilt from (seed, b), so a resumed run
-continues bit for bit. With torchrun, process r of R takes batches r, r + R, ... and gradients are averaged (DDP).
+A run is a pure function of its configuration: batch b of step s is rebuilt from (seed, s, b), so a resumed run
+continues bit for bit. With torchrun, process r of R takes batches r, r + R, ... of each step and gradients are averaged
+(DDP), so the number of processes changes the order of additions and nothing else.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sharpdnf.errors import SharpDNFError
+from sharpdnf.errors import ConfigError, SharpDNFError
 from sharpdnf.learn.checkpoint import RunState, load_checkpoint, load_start, save_checkpoint
 from sharpdnf.learn.config import Config, OptimizerConfig
 from sharpdnf.learn.loss import Heads, Targets, accuracy, answer_loss, graph_of
@@ -103,6 +104,8 @@ class Trainer:
         self.steps = self._count_steps()
         self.end = min(self.config.run.stop or self.steps, self.steps)
         self.module: nn.Module = self.objective
+        if run.batches % self.world:
+            raise ConfigError(f"run.batches = {run.batches} cannot be shared evenly by {self.world} processes")
         if self.world > 1:
             unused = self.config.network.iterations == 1
             self.module = nn.parallel.DistributedDataParallel(self.objective, find_unused_parameters=unused)
@@ -117,37 +120,37 @@ class Trainer:
 
             self.epochs = Epochs(Dataset(Path(data.source), "train"), data.batch_nodes, run.seed)
             if run.epochs:
-                return max(1, round(run.epochs * len(self.epochs) / self.world))
+                return max(1, round(run.epochs * len(self.epochs) / run.batches))
         return run.steps
 
-    def batches(self) -> Iterator[list[Example]]:
-        """This process's batches from the current step on."""
+    def batches(self) -> Iterator[list[list[Example]]]:
+        """This process's batches of each step, from the current step on."""
         data, seed = self.config.data, self.config.run.seed
         marginals = self.config.loss.dense > 0
         for step in range(self.state.step, self.end):
-            index = step * self.world + self.rank
+            own = range(self.rank, self.config.run.batches, self.world)
             if self.epochs is not None:
-                yield self.epochs.read(index)
+                yield [self.epochs.read(step * self.config.run.batches + number) for number in own]
             else:
                 progress = step / self.steps
-                yield draw_batch(
-                    data, self.label, seed, index, progress=progress, marginals=marginals, world=self.world
-                )
+                yield [
+                    draw_batch(data, self.label, seed, step, number, progress=progress, marginals=marginals)
+                    for number in own
+                ]
 
     def run(self) -> Network:
         """Trains to the end and returns the final network."""
-        last_checkpoint = last_validation = time.monotonic()
+        last_checkpoint = time.monotonic()
         began, done = time.monotonic(), self.state.step
         if self.rank == 0:
             self._open_log()
-        for examples in ahead(self.batches, self.config.data.prefetch):
-            self._step(examples)
+        for batches in ahead(self.batches, self.config.data.prefetch):
+            self._step(batches)
             now = time.monotonic()
             finished = self.state.step == self.end
             if self.rank == 0:
-                if finished or now - last_validation > 60 * self.config.run.validate_minutes:
+                if finished or self.state.step % self.config.run.validate_steps == 0:
                     self._validate()
-                    last_validation = time.monotonic()
                 if self.state.step % LOG_EVERY == 0 or finished:
                     pace = (now - began) / (self.state.step - done)
                     self._log(pace)
@@ -166,15 +169,20 @@ class Trainer:
         if self.rank == 0:
             save_checkpoint(self.directory, self.config, self.state, self.objective, self.optimizer, self.average)
 
-    def _step(self, examples: list[Example]) -> None:
+    def _step(self, batches: list[list[Example]]) -> None:
         started = time.monotonic()
         device = self.config.run.device
         rate = learning_rate(self.config.optimizer, self.state.step, self.steps)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.optimizer.zero_grad(set_to_none=True)
-        answer, dense = self.module(graph_of(examples, device), Targets.of(examples, device))
-        (answer + self.config.loss.dense * dense).backward()
+        values = dict.fromkeys(("loss", "dense"), 0.0)
+        for number, examples in enumerate(batches, 1):
+            with self._together(last=number == len(batches)):
+                answer, dense = self.module(graph_of(examples, device), Targets.of(examples, device))
+                ((answer + self.config.loss.dense * dense) / len(batches)).backward()
+            values["loss"] += float(answer.detach()) / len(batches)
+            values["dense"] += float(dense.detach()) / len(batches)
         norm = float(nn.utils.clip_grad_norm_(self.module.parameters(), self.config.optimizer.clip))
         with _whole():
             if math.isfinite(norm):  # the same on every process: DDP has averaged the gradients
@@ -182,13 +190,20 @@ class Trainer:
             if self.average is not None:
                 self._follow(self.average)
             self.state.step += 1
-            self.state.formulas += len(examples) * self.world
-            self.state.variables += sum(e.dnf.num_vars for e in examples) * self.world
-            self.state.nodes += sum(num_nodes(e.dnf) for e in examples) * self.world
+            formulas = [example.dnf for examples in batches for example in examples]
+            self.state.formulas += len(formulas) * self.world
+            self.state.variables += sum(dnf.num_vars for dnf in formulas) * self.world
+            self.state.nodes += sum(map(num_nodes, formulas)) * self.world
             self.state.seconds += time.monotonic() - started
-        values = {"loss": float(answer.detach()), "dense": float(dense.detach()), "grad_norm": norm, "steps": 1.0}
-        for name, value in {**values, "formulas": float(len(examples))}.items():
+        for name, value in {**values, "grad_norm": norm, "steps": 1.0, "formulas": float(len(formulas))}.items():
             self.sums[name] = self.sums.get(name, 0.0) + value
+
+    def _together(self, last: bool) -> contextlib.AbstractContextManager[None]:
+        """Processes exchange gradients once a step, with the last of its batches."""
+        if last or not isinstance(self.module, nn.parallel.DistributedDataParallel):
+            return contextlib.nullcontext()
+        apart: contextlib.AbstractContextManager[None] = self.module.no_sync()
+        return apart
 
     @torch.no_grad()
     def _follow(self, average: Network) -> None:
