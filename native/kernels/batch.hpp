@@ -2,19 +2,18 @@
 #pragma once
 #include <atomic>
 #include <cmath>
-#include <exception>
 #include <limits>
-#include <thread>
 
 #include "bounds.hpp"
 #include "conditioned.hpp"
 #include "dtree.hpp"
 #include "formula.hpp"
-#include "gbas.hpp"
 #include "hierarchy.hpp"
 #include "poll.hpp"
 #include "sample.hpp"
 #include "simplify.hpp"
+#include "stopping.hpp"
+#include "threads.hpp"
 
 enum class Promise : int { exact = 0, relative = 1, additive = 2, bounds = 3, none = 4 };
 enum class Method : int { trivial = 0, simplify = 1, bounds = 2, dtree = 3, sampling = 4, conditioned = 5 };
@@ -35,61 +34,59 @@ struct BatchAnswer {
     bool met = true;
 };
 
-// A Gamma(shape) draw, shape >= 1 (Marsaglia and Tsang 2000), with normals by the polar method.
-inline double gamma_draw(double shape, Random &random) {
-    const double d = shape - 1.0 / 3.0, c = 1.0 / std::sqrt(9.0 * d);
-    for (;;) {
-        double a, b, r;
-        do {
-            a = 2.0 * random.uniform() - 1.0, b = 2.0 * random.uniform() - 1.0, r = a * a + b * b;
-        } while (r >= 1.0 || r == 0.0);
-        const double x = a * std::sqrt(-2.0 * std::log(r) / r), root = 1.0 + c * x;
-        if (root <= 0.0) continue;
-        const double v = root * root * root, u = 1.0 - random.uniform();
-        if (std::log(u) < 0.5 * x * x + d - d * v + d * std::log(v)) return d * v;
-    }
-}
-
 class BatchCounter {
   public:
     static constexpr double kEver = std::numeric_limits<double>::infinity(), kNever = -kEver;
 
-    BatchCounter(const BatchAsk &ask, int64_t successes) : ask_(ask), successes_(successes) {}
+    explicit BatchCounter(const BatchAsk &ask)
+        : ask_(ask),
+          successes_(ask.promise == Promise::relative ? stopping::successes(ask.epsilon, ask.delta) : 0),
+          draws_(ask.promise == Promise::additive ? stopping::additive_draws(ask.epsilon, ask.delta) : 0) {}
 
     BatchAnswer run(const Formula &f, uint64_t index, Poll &poll, Hierarchy &hierarchy) const {
-        if (f.num_clauses == 0) return exactly(kNever, Method::trivial);
+        if (f.num_clauses == 0) return exactly(kNever, kNever, Method::trivial);
         for (int64_t c = 0; c < f.num_clauses; ++c)
-            if (f.indptr[c] == f.indptr[c + 1]) return exactly(0.0, Method::trivial);
-        double log_prob;
-        if (hierarchy.solve(f, log_prob)) return exactly(log_prob, Method::simplify);
+            if (f.indptr[c] == f.indptr[c + 1]) return exactly(0.0, 0.0, Method::trivial);
+        Bounds bounds;
+        if (hierarchy.solve(f, bounds)) return exactly(bounds, Method::simplify);
         const SimplifyResult simple = simplify(f, {}, poll);
-        const auto combine = [&](double log_mu) {
-            const double hit = simple.log_hit, rest = simple.log_miss + std::min(log_mu, 0.0);
-            const double top = std::max(hit, rest);
-            return top == kNever ? kNever
-                                 : std::min(0.0, simple.log_factor + top + std::log(std::exp(hit - top) + std::exp(rest - top)));
+        const auto combine = [&](double log_mu, int direction) {
+            return simple.fold.whole(log_mu, log1mexp(log_mu), direction).log_p;
         };
         const Formula rest = simple.unchanged ? f : simple.formula.view();
-        if (rest.num_clauses == 0) return exactly(combine(kNever), Method::simplify);
+        if (rest.num_clauses == 0) {
+            BatchAnswer out = exactly(combine(kNever, -1), combine(kNever, 1), Method::simplify);
+            out.log_prob = combine(kNever, 0);
+            return out;
+        }
         BatchAnswer out = solve(rest, index, poll);
-        for (double *x : {&out.log_prob, &out.log_lower, &out.log_upper, &out.log_certified_lower, &out.log_certified_upper})
-            *x = combine(*x);
+        if (simple.fold.trivial()) return out;
+        out.log_prob = combine(out.log_prob, 0);
+        for (double *x : {&out.log_lower, &out.log_certified_lower}) *x = combine(*x, -1);
+        for (double *x : {&out.log_upper, &out.log_certified_upper}) *x = combine(*x, 1);
         return out;
     }
 
   private:
-    static BatchAnswer exactly(double log_prob, Method method) {
+    // An answer whose bounds are apart by rounding, or by next to nothing.
+    BatchAnswer exactly(double log_lower, double log_upper, Method method) const {
         BatchAnswer out;
-        out.log_prob = out.log_lower = out.log_upper = out.log_certified_lower = out.log_certified_upper = log_prob;
+        out.log_prob = log_lower == log_upper ? log_lower : middle(log_lower, log_upper);
+        out.log_lower = out.log_certified_lower = log_lower;
+        out.log_upper = out.log_certified_upper = log_upper;
         out.method = method;
         return out;
     }
+    BatchAnswer exactly(const Bounds &bounds, Method method) const {
+        return exactly(bounds.lower.log_p<false>(), bounds.upper.log_p<true>(), method);
+    }
 
-    // The point with the least relative (harmonic mean) or additive (mean) error against both ends.
+    // The point with the least relative (harmonic mean) or additive (mean) error against both ends. Where P is near 1
+    // it has the digits of 1 - P.
     double middle(double log_lower, double log_upper) const {
-        const double ratio = std::exp(log_lower - log_upper);
-        if (ask_.promise == Promise::additive) return log_upper + std::log((1.0 + ratio) / 2.0);
-        return ratio > 0.0 ? log_lower + std::log(2.0 / (1.0 + ratio)) : log_upper - std::log(2.0);
+        const double half = std::log1p(std::expm1(log_lower - log_upper) / 2.0);  // log((1 + lower / upper) / 2)
+        if (ask_.promise == Promise::additive) return log_upper + half;
+        return log_lower > kNever ? log_lower - half : log_upper - std::log(2.0);
     }
     bool within(double log_lower, double log_upper) const {
         const double ratio = std::exp(log_lower - log_upper);
@@ -127,8 +124,9 @@ class BatchCounter {
             (ask_.promise == Promise::relative ? options.relative_epsilon : options.additive_epsilon) =
                 ask_.promise == Promise::exact ? 0.0 : ask_.epsilon;
             const DTreeResult tree = dtree(f, options);
-            if (tree.exact) return exactly(middle(tree.log_lower, tree.log_upper), Method::dtree);
-            best = interval(std::max(tree.log_lower, sure.log_lower), std::min(tree.log_upper, sure.log_upper), Method::dtree);
+            if (tree.exact) return exactly(tree.bounds, Method::dtree);
+            best = interval(std::max(tree.bounds.lower.log_p<false>(), sure.log_lower),
+                            std::min(tree.bounds.upper.log_p<true>(), sure.log_upper), Method::dtree);
             if (best.met || ask_.promise == Promise::exact) return best;
         }
         return sampled(f, index, poll, best);
@@ -147,11 +145,8 @@ class BatchCounter {
         uint64_t mixed = ask_.seed ^ (index * 0x9e6c63d0876a9a35ULL);
         const uint64_t seed = splitmix64(mixed);
         const SamplePlan plan = make_plan(f, relative ? Estimator::automatic : Estimator::direct, poll);
-        constexpr int64_t unlimited = int64_t{1} << 62;
-        const double hoeffding = std::ceil(std::log(2.0 / ask_.delta) / (2.0 * ask_.epsilon * ask_.epsilon));
-        const int64_t fixed_draws = hoeffding < static_cast<double>(unlimited) ? static_cast<int64_t>(hoeffding) : unlimited;
-        const SampleResult result = relative ? sample(plan, seed, successes_, unlimited, 1, false, poll)
-                                             : sample(plan, seed, unlimited, fixed_draws, 1, false, poll);
+        const SampleResult result = relative ? sample(plan, seed, successes_, stopping::kUnlimited, 1, false, poll)
+                                             : sample(plan, seed, stopping::kUnlimited, draws_, 1, false, poll);
         BatchAnswer out = sure;
         out.samples = result.draws;
         out.method = Method::sampling;
@@ -163,9 +158,7 @@ class BatchCounter {
         }
         out.met = true, out.promise = ask_.promise;
         if (relative) {
-            Random random(splitmix64(mixed));
-            const double log_prob = plan.log_scale + std::log(static_cast<double>(successes_ - 1)) -
-                                    std::log(gamma_draw(static_cast<double>(result.draws), random));
+            const double log_prob = plan.log_scale + stopping::log_estimate(successes_, result.draws);
             out.log_prob = inside(log_prob);
             out.log_lower = inside(log_prob - std::log1p(ask_.epsilon)), out.log_upper = inside(log_prob - std::log1p(-ask_.epsilon));
         } else {
@@ -177,19 +170,20 @@ class BatchCounter {
     }
 
     BatchAsk ask_;
-    int64_t successes_;
+    int64_t successes_, draws_;
 };
 
 // Formula i is clauses formula_indptr[i] .. formula_indptr[i+1] of `all`; its draws depend on (seed, i) alone.
 inline std::vector<BatchAnswer> count_batch(const Formula &all, const int64_t *formula_indptr, int64_t num_formulas,
                                             const BatchAsk &ask, int threads, Poll &poll) {
     std::vector<BatchAnswer> answers(num_formulas);
-    const BatchCounter counter(ask, ask.promise == Promise::relative ? gbas::successes(ask.epsilon, ask.delta) : 0);
+    const BatchCounter counter(ask);
     constexpr int64_t kTaken = 8;  // formulas a thread takes at a time
     std::atomic<int64_t> next{0};
     std::atomic<bool> failed{false};
-    std::exception_ptr error;
-    const auto work = [&](Poll &own) {
+    const auto work = [&](int t) {
+        Poll helper(poll, 0);
+        Poll &own = t == 0 ? poll : helper;
         std::vector<int64_t> indptr;
         try {
             Hierarchy hierarchy(all.num_vars);
@@ -207,18 +201,11 @@ inline std::vector<BatchAnswer> count_batch(const Formula &all, const int64_t *f
                     one(i);
                 }
         } catch (...) {
-            if (!failed.exchange(true)) error = std::current_exception();
+            failed.store(true);  // the others need not go on
+            throw;
         }
     };
     threads = static_cast<int>(std::min<int64_t>(std::max(1, threads), std::max<int64_t>(1, num_formulas / 16)));
-    std::vector<std::thread> pool;
-    for (int t = 1; t < threads; ++t)
-        pool.emplace_back([&] {
-            Poll own(poll, 0);
-            work(own);
-        });
-    work(poll);
-    for (auto &thread : pool) thread.join();
-    if (error) std::rethrow_exception(error);
+    run_on_threads(threads - 1, work);
     return answers;
 }
