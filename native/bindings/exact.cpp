@@ -21,12 +21,29 @@ static Formula solvable(const In<int64_t> &indptr, const In<int32_t> &literals, 
     return f;
 }
 
-// log P and log(1 - P): the one close to 0 from the other, which is small.
-static std::pair<double, double> logarithms(const ExactResult &out) {
-    double holds = out.prob.holds.log(), fails = out.prob.fails.log();
-    if (out.solved && fails < -1.0) holds = std::log1p(-std::exp(fails));
-    else if (out.solved && holds < -1.0) fails = std::log1p(-std::exp(holds));
-    return {std::min(holds, 0.0), std::min(fails, 0.0)};
+// Every index once. Factor f is over scope[start[f] .. start[f+1]); the tables lie one after the other.
+static Factors factors(const In<int64_t> &start, const In<int32_t> &scope, const In<double> &tables, const In<double> &weights,
+                       std::vector<int64_t> &table_start) {
+    if (start.shape(0) < 1 || weights.shape(0) % 2) throw std::invalid_argument("start is empty, or a variable lacks a weight");
+    const auto count = static_cast<int64_t>(start.shape(0)) - 1, n = static_cast<int64_t>(weights.shape(0)) / 2;
+    const int64_t *at = start.data();
+    if (at[0] != 0 || at[count] != static_cast<int64_t>(scope.shape(0))) throw std::invalid_argument("start does not span the scopes");
+    int64_t size = 0;
+    for (int64_t f = 0; f < count; ++f) {
+        const int64_t width = at[f + 1] - at[f];
+        if (width < 0 || width > EliminationPlan::kMaxScope) throw std::invalid_argument("a factor of less than 0 or more than 30 variables");
+        std::vector<int32_t> vars(scope.data() + at[f], scope.data() + at[f + 1]);
+        std::sort(vars.begin(), vars.end());
+        if (std::adjacent_find(vars.begin(), vars.end()) != vars.end()) throw std::invalid_argument("a factor names a variable twice");
+        if (!vars.empty() && (vars.front() < 0 || vars.back() >= n)) throw std::invalid_argument("a factor names a variable without weights");
+        table_start.push_back(size);
+        size += int64_t{1} << width;
+    }
+    if (size != static_cast<int64_t>(tables.shape(0))) throw std::invalid_argument("tables must hold 2^width entries a factor");
+    for (const auto *values : {&tables, &weights})
+        for (std::size_t i = 0; i < values->shape(0); ++i)
+            if (!(values->data()[i] >= 0.0) || std::isinf(values->data()[i])) throw std::invalid_argument("entries and weights must be at least 0");
+    return {at, table_start.data(), scope.data(), tables.data(), weights.data(), count, n};
 }
 
 void bind_exact(nb::module_ &m) {
@@ -52,13 +69,13 @@ void bind_exact(nb::module_ &m) {
             options.threads = threads;
             ExactResult out;
             interruptible([&](Poll &poll) { out = ExactSolver(f, options, poll).run(); }, seconds);
-            const auto logs = logarithms(out);
-            return nb::make_tuple(out.solved, logs.first, logs.second, name_of(out.method), out.nodes,
-                                  out.operations, out.stopped);
+            const Chance &lower = out.bounds.lower, &upper = out.bounds.upper;
+            return nb::make_tuple(lower.log_p<false>(), upper.log_p<true>(), upper.log_q<false>(), lower.log_q<true>(),
+                                  out.solved, name_of(out.method), out.nodes, out.operations, out.stopped);
         },
         nb::arg("indptr"), nb::arg("literals"), nb::arg("prob"), nb::arg("method"), nb::arg("max_operations"),
         nb::arg("seconds"), nb::arg("memory"), nb::arg("threads"),
-        "(solved, log P, log(1 - P), method, nodes, operations, why it stopped); not solved: what is sure of both");
+        "(log lower, log upper, log lower and log upper of 1 - P, solved, method, nodes, operations, why it stopped)");
     m.def(
         "exact_compile",
         [](In<int64_t> indptr, In<int32_t> literals, In<double> prob, const std::string &method, double max_operations,
@@ -82,4 +99,23 @@ void bind_exact(nb::module_ &m) {
         nb::arg("indptr"), nb::arg("literals"), nb::arg("prob"), nb::arg("method"), nb::arg("max_operations"),
         nb::arg("seconds"), nb::arg("memory"),
         "(kind, a, b, var, literals, method) of the smallest circuit found, or None if a limit was met first");
+    m.def(
+        "eliminate_factors",
+        [](In<int64_t> start, In<int32_t> scope, In<double> tables, In<double> weights, double max_operations, double seconds,
+           int64_t memory, int threads) -> nb::object {
+            std::vector<int64_t> table_start;
+            const Factors f = factors(start, scope, tables, weights, table_start);
+            EliminationPlan plan;
+            Wide out;
+            const bool done = interruptible([&](Poll &poll) {
+                plan = plan_factors(f, max_operations, poll);
+                if (plan.found() && plan.bytes > static_cast<double>(memory)) plan = {};
+                if (plan.found()) out = sum_of_products(f, plan, threads, poll);
+            }, seconds);
+            if (!done || !plan.found()) return nb::none();
+            return nb::make_tuple(out.log(), plan.operations);
+        },
+        nb::arg("start"), nb::arg("scope"), nb::arg("tables"), nb::arg("weights"), nb::arg("max_operations"),
+        nb::arg("seconds"), nb::arg("memory"), nb::arg("threads"),
+        "(log of the sum over all assignments of the product of factors and weights, operations), or None at a limit");
 }

@@ -7,13 +7,12 @@
 // subtracted from a number close to it, so small probabilities keep their relative precision.
 #pragma once
 #include <atomic>
-#include <system_error>
-#include <thread>
 #include <vector>
 
 #include "elimination_order.hpp"
 #include "formula.hpp"
 #include "nodes.hpp"
+#include "threads.hpp"
 #include "wide.hpp"
 
 // --- what a value can be: `nothing` is the neutral element of `meet`, `truth` the value of a clause that is true ------
@@ -36,7 +35,7 @@ struct WideTrue : Weighted<Wide> {
     static constexpr bool kCountsTrue = true;
     static Wide nothing() { return Wide(); }
     static Wide truth() { return Wide::of(1.0); }
-    static Wide meet(const Wide &a, const Wide &b) { return either(a, b); }
+    static Wide meet(const Wide &a, const Wide &b) { return a + b * a.complement(); }
 };
 // The probability that no clause is true; with factors instead of clauses, their sum of products.
 struct ProbFalse : Weighted<double> {
@@ -254,16 +253,7 @@ template <class Algebra> class Elimination {
                 for (const int64_t end = std::min(blocks, b + 8); b < end; ++b) block(r, v, b, low_bits, fixed);
             }
         };
-        std::vector<std::thread> pool;
-        for (int t = 1; t < threads_; ++t) {
-            try {
-                pool.emplace_back([&] { work(poll_, false); });
-            } catch (const std::system_error &) {
-                break;  // no more threads to be had: the others do the work
-            }
-        }
-        work(poll_, true);
-        for (auto &thread : pool) thread.join();
+        run_on_threads(threads_ - 1, [&](int t) { work(poll_, t == 0); });
         if (poll_.stopped()) throw Stopped{};
     }
 
@@ -308,7 +298,7 @@ Wide eliminated(const Formula &f, const double *weights, const EliminationPlan &
         Wide wide;
         if constexpr (std::is_same_v<typename Algebra::Value, Wide>) wide = value;
         else wide = Wide::of(value);
-        all = counts_true ? either(all, wide) : all * wide;
+        all = counts_true ? all + wide * all.complement() : all * wide;
     });
     return all;
 }
@@ -329,4 +319,51 @@ inline TwoProbs eliminate(const Formula &f, const double *weights, const Elimina
     if (out.fails < Wide::of(kSafeDouble)) out.fails = eliminated<WideFalse>(f, weights, plan, threads, poll);
     out.holds = Wide::of(out.fails.complement());
     return out;
+}
+
+// Factors over binary variables: factor f is over scope[start[f] .. start[f+1]), its table begins at table_start[f], and
+// variable scope[start[f] + j] is bit j of the index. All entries and weights are at least 0.
+struct Factors {
+    const int64_t *start, *table_start;
+    const int32_t *scope;
+    const double *tables, *weights;
+    int64_t num_factors, num_vars;
+};
+
+// Not found() beyond `max_operations` or if a factor alone is too wide.
+inline EliminationPlan plan_factors(const Factors &f, double max_operations, Poll &poll) {
+    Pace pace(poll);
+    EliminationGraph graph(f.num_vars, pace);
+    for (int64_t i = 0; i < f.num_factors; ++i) {
+        if (f.start[i + 1] - f.start[i] > EliminationPlan::kMaxScope + 1) return {};
+        graph.join(f.scope + f.start[i], f.scope + f.start[i + 1], [](int32_t v) { return v; });
+    }
+    graph.finish();
+    return plan_elimination(graph, max_operations);
+}
+
+template <class Algebra> Wide sum_of_products(const Factors &f, const EliminationPlan &plan, int threads, Poll &poll) {
+    Algebra algebra{{f.weights}};
+    Elimination<Algebra> elimination(plan, algebra, threads, poll);
+    Wide all = Wide::of(1.0);
+    for (int64_t i = 0; i < f.num_factors; ++i) {
+        const auto count = static_cast<int>(f.start[i + 1] - f.start[i]);
+        if (count == 0) all = all * Wide::of(f.tables[f.table_start[i]]);
+        else elimination.add_factor(f.scope + f.start[i], count, f.tables + f.table_start[i]);
+    }
+    for (int64_t v = 0; v < f.num_vars; ++v)
+        if (plan.rank[v] < 0) all = all * Wide::of(f.weights[2 * v] + f.weights[2 * v + 1]);
+    elimination.run([&](const auto &value) {
+        if constexpr (std::is_same_v<typename Algebra::Value, Wide>) all = all * value;
+        else all = all * Wide::of(value);
+    });
+    return all;
+}
+
+// The sum over all assignments of the product of factors and weights. Throws Stopped.
+inline Wide sum_of_products(const Factors &f, const EliminationPlan &plan, int threads, Poll &poll) {
+    const Wide quick = sum_of_products<ProbFalse>(f, plan, threads, poll);
+    // Weights may exceed 1, so that doubles may end at either side.
+    const bool safe = Wide::of(kSafeDouble) < quick && quick < Wide::of(1.0 / kSafeDouble);
+    return safe ? quick : sum_of_products<WideFalse>(f, plan, threads, poll);
 }

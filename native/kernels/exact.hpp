@@ -29,7 +29,7 @@ struct ExactOptions {
 
 struct ExactResult {
     bool solved = false;
-    TwoProbs prob{Wide(), Wide()};  // P and 1 - P; where it is not solved, what is sure of each
+    Bounds bounds = Bounds::unknown();  // apart by rounding only where it is solved
     ExactMethod method = ExactMethod::automatic;
     int64_t nodes = 0;
     double operations = 0.0;  // of the method that solved it
@@ -98,12 +98,9 @@ class ExactSolver {
         }
     }
     bool by_hierarchy() {
-        double log_prob;
-        if (original_.size() > Hierarchy::kMaxLiterals || !Hierarchy(original_.num_vars).solve(original_, log_prob)) return false;
-        // 1 - P is as precise as P only where P is not close to 1.
-        if (log_prob > -1e-3) return false;
-        const double p = std::exp(log_prob);
-        out_.prob = {Wide::of(p), Wide::of(1.0 - p)};
+        Bounds found;
+        if (original_.size() > Hierarchy::kMaxLiterals || !Hierarchy(original_.num_vars).solve(original_, found)) return false;
+        out_.bounds = found;
         return done(ExactMethod::hierarchy, 0, static_cast<double>(original_.size()));
     }
     bool done(ExactMethod method, int64_t nodes, double operations) {
@@ -113,7 +110,7 @@ class ExactSolver {
 
     bool round(double budget) {
         if (plan_.found() && plan_.operations <= budget * kEliminationsPerOperation) {
-            out_.prob = eliminate(f_, lifted_.weights.data(), plan_, options_.threads, poll_);
+            settle(eliminate(f_, lifted_.weights.data(), plan_, options_.threads, poll_));
             return done(ExactMethod::eliminate, 0, plan_.operations);
         }
         for (const ExactMethod method : {ExactMethod::shannon_kinds, ExactMethod::shannon_tree, ExactMethod::shannon_force})
@@ -145,39 +142,39 @@ class ExactSolver {
             runner.solver = std::make_unique<Shannon<BothProbs>>(f_, levels(order, f_.num_vars), algebra_, options, poll_);
         }
         if (runner.solver->exhausted() || !runner.solver->run(operations)) return false;
-        out_.prob = runner.solver->value();
+        settle(runner.solver->value());
         return done(method, runner.solver->nodes(), static_cast<double>(runner.solver->operations()));
     }
+    // On the original: the d-tree takes 1 - P of a variable from P, which is too little for merged ones.
     bool tree(double budget) {
         DTreeOptions options;
         options.memory = options_.memory / (options_.method == ExactMethod::automatic ? 4 : 1);
         options.work_budget = static_cast<int64_t>(std::min(budget / 2, 0x1p60));
         options.poll = &poll_;
-        const DTreeResult result = dtree(f_, options);
-        tree_ = result;
+        const DTreeResult result = dtree(original_, options);
+        narrow(result.bounds);
         tree_exhausted_ = std::string_view(result.stopped) == "memory limit";
         if (poll_.stopped()) throw Stopped{};
         if (!result.exact) return false;
-        const double p = result.lower + (result.upper - result.lower) / 2;
-        out_.prob = {wide_exp(result.log_lower), Wide::of(1.0 - p)};
+        out_.bounds = result.bounds;
         return done(ExactMethod::dtree, result.nodes, budget);
     }
-    static Wide wide_exp(double log_value) {
-        if (log_value == -std::numeric_limits<double>::infinity()) return Wide();
-        const double steps = std::floor(log_value / 354.891356446692);
-        Wide out{std::exp(log_value - steps * 354.891356446692), static_cast<int64_t>(steps)};
-        out.settle();
-        return out;
-    }
 
+    // Every variable is mixed in once and every table or part joined once, with a handful of roundings each.
+    double units() const { return 8.0 * static_cast<double>(original_.num_vars + original_.num_clauses); }
+    void settle(const TwoProbs &prob) { out_.bounds = Bounds::about(Chance::of(prob.holds, prob.fails), units()); }
+    void narrow(const Bounds &sure) {
+        if (out_.bounds.lower < sure.lower) out_.bounds.lower = sure.lower;
+        if (sure.upper < out_.bounds.upper) out_.bounds.upper = sure.upper;
+    }
     // The best of what the methods are sure of so far.
     void collect() {
-        out_.prob = {wide_exp(tree_.log_lower), Wide::of(1.0 - tree_.upper)};
         for (const Runner &runner : runners_) {
             if (!runner.solver) continue;
             const TwoProbs sure = runner.solver->sure();
-            if (out_.prob.holds < sure.holds) out_.prob.holds = sure.holds;
-            if (out_.prob.fails < sure.fails) out_.prob.fails = sure.fails;
+            const Chance lower = Chance::of(sure.holds, Wide::of(sure.holds.complement()));
+            const Chance upper = Chance::of(Wide::of(sure.fails.complement()), sure.fails);
+            narrow({lower.moved<false>(2.0 * units()), upper.moved<true>(2.0 * units())});
         }
     }
 
@@ -192,6 +189,5 @@ class ExactSolver {
     EliminationPlan plan_;
     std::unique_ptr<Occurrences> at_;
     Runner runners_[3];
-    DTreeResult tree_;
     bool tree_exhausted_ = false;
 };

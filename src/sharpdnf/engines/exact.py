@@ -12,16 +12,18 @@ that can bear its cost. The choice counts operations and never looks at the cloc
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from sharpdnf import _native
 from sharpdnf.compiled import Compiled
 from sharpdnf.dnf import DNF
 from sharpdnf.engines.bounds import certified_bounds, log_midpoint
 from sharpdnf.engines.registry import engine
-from sharpdnf.estimate import Estimate, Limit, exact_estimate, log1mexp
+from sharpdnf.estimate import Estimate, Limit, exact_estimate
 
 METHODS = ("auto", "hierarchy", "eliminate", "shannon-kinds", "shannon-tree", "shannon-force", "dtree")
 
@@ -44,23 +46,28 @@ def exact(
 ) -> Estimate:
     """The exact answer, or certified bounds at the limit of time, memory or ``operations``.
 
-    ``method`` names one of ``METHODS`` to be used alone. ``info`` tells the method that solved it, its operations,
-    the nodes it expanded, and log(1 - P), which keeps its precision where P is close to 1.
+    ``method`` names one of ``METHODS`` to be used alone. The interval of an exact answer is as wide as rounding may have
+    made it, for P and for 1 - P. ``info`` tells the method that solved it, its operations and the nodes it expanded.
     """
     check_method(method)
-    solved, log_prob, log_miss, chosen, nodes, spent, stopped = _native.exact(
+    log_lower, log_upper, q_lower, q_upper, solved, chosen, nodes, spent, stopped = _native.exact(
         *dnf.arrays, method, _allowed(operations), limit.seconds_left, limit.memory, limit.threads
     )
     info: dict[str, Any] = {"method": chosen, "nodes": nodes, "operations": spent, "stopped": stopped}
     if solved:
-        return exact_estimate(log_prob, "exact", delta=0.0, info={**info, "log_miss": log_miss})
-    return _interval(dnf, log_prob, log1mexp(log_miss), limit, {"method": method, "stopped": stopped})
-
-
-def _interval(dnf: DNF, log_lower: float, log_upper: float, limit: Limit, info: dict[str, Any]) -> Estimate:
-    """What is sure at the limit: the methods' own bounds, widened by rounding, and those of one pass."""
+        return exact_estimate(
+            log_midpoint(log_lower, log_upper),
+            "exact",
+            log_lower=log_lower,
+            log_upper=log_upper,
+            log_complement=log_midpoint(q_lower, q_upper),
+            log_complement_lower=q_lower,
+            log_complement_upper=q_upper,
+            delta=0.0,
+            info=info,
+        )
     sure_lower, sure_upper = certified_bounds(dnf, seconds=limit.seconds_left)
-    log_lower, log_upper = max(log_lower - 1e-12, sure_lower), min(log_upper + 1e-12, sure_upper, 0.0)
+    log_lower, log_upper = max(log_lower, sure_lower), min(log_upper, sure_upper)
     return Estimate(
         log_prob=log_midpoint(log_lower, log_upper),
         guarantee="bounds",
@@ -71,7 +78,7 @@ def _interval(dnf: DNF, log_lower: float, log_upper: float, limit: Limit, info: 
         log_certified_lower=log_lower,
         log_certified_upper=log_upper,
         met=False,
-        info=info,
+        info={"method": method, "stopped": stopped},
     )
 
 
@@ -97,6 +104,33 @@ def compile(
         return None
     kind, a, b, var, literals, _ = arrays
     return Compiled(kind, a, b, var, literals, dnf.num_vars)
+
+
+def eliminate_factors(
+    scopes: Sequence[Sequence[int]],
+    tables: Sequence[npt.ArrayLike],
+    weights: npt.ArrayLike,
+    limit: Limit | None = None,
+    *,
+    operations: float = 2.0**36,
+) -> tuple[float, float] | None:
+    """(log of the sum over all assignments of the product of factors and weights, operations); None at a limit.
+
+    Factor i is over the variables ``scopes[i]``; entry e of ``tables[i]``, of 2^width entries, is its value where
+    variable ``scopes[i][j]`` is bit j of e. ``weights``, shape (n, 2), are those of each variable being true and
+    false. So the gates of a circuit are factors of 0 and 1 over their inputs and their output (weights 1, 1). Nothing
+    may be negative: sums and products of positive numbers keep their precision.
+    """
+    limit = limit or Limit()
+    start = np.cumsum([0, *(len(scope) for scope in scopes)], dtype=np.int64)
+    flat = np.array([v for scope in scopes for v in scope], dtype=np.int32)
+    pieces = [np.asarray(table, dtype=np.float64).ravel() for table in tables]
+    entries = np.concatenate(pieces) if pieces else np.empty(0)
+    pairs = np.ascontiguousarray(weights, dtype=np.float64).reshape(-1)
+    out: tuple[float, float] | None = _native.eliminate_factors(
+        start, flat, entries, pairs, operations, limit.seconds_left, limit.memory, limit.threads
+    )
+    return out
 
 
 def check_method(method: str) -> None:
