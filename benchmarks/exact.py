@@ -1,8 +1,8 @@
 """Exact answers on structured formulas, beside the public exact counters: ``make bench-exact``.
 
 Every instance goes in turn to our engine, to pyganak and PySDD, to d4 and sharpSAT-TD where they are on PATH, and to a
-sketch of min-fill bucket elimination in numpy. Each runs in a process of its own under a time limit; times are processor
-seconds of solving, without start-up and reading. Rows go to ``results/exact.csv``, the table to ``results/exact.md``.
+sketch of min-fill bucket elimination in numpy. Each runs in a process of its own under a time limit; times are
+processor seconds of solving, without start-up and reading. Rows go to ``results/exact.csv``, the table to ``results/exact.md``.
 """
 
 from __future__ import annotations
@@ -230,8 +230,8 @@ def run_sketch(dnf: DNF, seconds: float) -> Answer:
         table = np.ones((2,) * len(scope))
         table[tuple(int(x > 0) for x in clause)] = 0.0
         pending.append((scope, table))
-    for v in near:
-        near[v].discard(v)
+    for v, others in near.items():
+        others.discard(v)
 
     def fill(v: int) -> int:
         return sum(1 for a, b in itertools.combinations(near[v], 2) if b not in near[a])

@@ -400,5 +400,5 @@ def test_gates_as_factors() -> None:
 def test_factors_are_checked(bad: str) -> None:
     scopes = [[0, 0]] if bad == "twice" else [[0, 5]] if bad == "unknown" else [[0, 1]]
     table = [1.0, 0.5] if bad == "short" else [1.0, -0.5 if bad == "negative" else 0.5, 0.0, 1.0]
-    with pytest.raises(ValueError, match="factor|tables|entries"):
+    with pytest.raises(ValueError, match=r"factor|tables|entries"):
         eliminate_factors(scopes, [table], np.ones((2, 2)))
