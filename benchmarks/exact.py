@@ -2,7 +2,8 @@
 
 Every instance goes in turn to our engine, to pyganak and PySDD, to d4 and sharpSAT-TD where they are on PATH, and to a
 sketch of min-fill bucket elimination in numpy. Each runs in a process of its own under a time limit; times are
-processor seconds of solving, without start-up and reading. Rows go to ``results/exact.csv``, the table to ``results/exact.md``.
+processor seconds of solving, without start-up and reading. Rows go to ``results/exact.csv``, the table to
+``results/exact.md``.
 """
 
 from __future__ import annotations

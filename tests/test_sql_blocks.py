@@ -109,6 +109,27 @@ def test_all_influences_at_once_are_those_one_by_one(seed: int) -> None:
     pairs = zip(rng.integers(-1, size, 8).tolist(), (size + rng.integers(0, 4, 8)).tolist(), strict=True)
     clauses = [[0, 1], *([a, b] if a >= 0 else [b] for a, b in pairs)]  # the first needs two rows of one block
     rows, found = influences(clauses_of(clauses), known)
+    assert found.exact
     assert dict(zip(rows.tolist(), found.tolist(), strict=True)) == pytest.approx(
         influences_one_by_one(clauses, known), abs=1e-9
     )
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_sampled_influences_of_rows_keep_their_intervals(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the lineage does not compile: no row is off by more than was promised, whether in a block or not."""
+    monkeypatch.setattr("sharpdnf.sql.explain.compile_within", lambda *_: None)
+    rng = np.random.default_rng(seed)
+    size = [3, 5, 9][seed % 3]
+    shares = rng.dirichlet(np.ones(size + 1))[:size]
+    if seed % 4 == 0:
+        shares = np.eye(size)[0]
+    known = Rows(np.concatenate([shares, rng.uniform(0.1, 0.9, 3), [1.0]]), np.array([0] * size + [-1] * 4))
+    pairs = zip(rng.integers(-1, size, 8).tolist(), (size + rng.integers(0, 4, 8)).tolist(), strict=True)
+    clauses = [[0, 1], *([a, b] if a >= 0 else [b] for a, b in pairs)]
+    rows, found = influences(clauses_of(clauses), known, rng=1, delta=1e-6)
+    truth = influences_one_by_one(clauses, known)
+    expected = np.array([truth[row] for row in rows.tolist()])
+    assert not found.exact and found.met
+    assert np.all((found.lower <= expected + 1e-9) & (expected <= found.upper + 1e-9))
+    assert found == pytest.approx(expected, abs=0.06)

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
         condition,
         conditional,
         count_weights,
-        influence,
         marginals,
         most_probable_model,
         sample_models,
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from sharpdnf.estimate import Estimate
     from sharpdnf.formats import read, reads, write, writes
     from sharpdnf.learn.counter import NeuralCounter
+    from sharpdnf.sensitivity import Influence, influence
     from sharpdnf.sql import ProbDB, connect
 
 __version__ = "0.1.0"
@@ -50,7 +50,8 @@ _HOME = {
     "discover": "engines.registry",
     "engine": "engines.registry",
     "marginals": "analysis",
-    "influence": "analysis",
+    "influence": "sensitivity",
+    "Influence": "sensitivity",
     "sample_models": "analysis",
     "condition": "analysis",
     "conditional": "analysis",
@@ -64,7 +65,8 @@ _EXTRA = {"torch": "neural", "safetensors": "neural", "duckdb": "sql", "sqlglot"
 __all__ = [  # noqa: RUF022 - in the order a newcomer meets them
     "DNF", "Batch", "read", "reads", "write", "writes",
     "count", "count_many", "Estimate", "discover", "engine",
-    "marginals", "influence", "sample_models", "condition", "conditional", "most_probable_model", "count_weights",
+    "marginals", "influence", "Influence", "sample_models", "condition", "conditional", "most_probable_model",
+    "count_weights",
     "NeuralCounter", "connect", "ProbDB", "SharpDNFError", "ParseError", "NotMetWarning",
 ]  # fmt: skip
 

@@ -19,7 +19,9 @@ with a ``NotMetWarning``.
 
 from __future__ import annotations
 
+import contextlib
 import functools
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 
@@ -57,6 +59,17 @@ class MissingExtra(SharpDNFError, ImportError):
         return MissingExtra, (self.what, self.extra)
 
 
+@contextlib.contextmanager
+def needs_extra(what: str, extra: str) -> Iterator[None]:
+    """Turns the failure to import an optional dependency within this block into a MissingExtra for ``what``."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] == "sharpdnf":
+            raise
+        raise MissingExtra(what, extra) from None
+
+
 class LimitError(SharpDNFError):
     """The work would exceed a stated limit."""
 
@@ -87,3 +100,11 @@ class SQLTimeout(SQLError):
 
 class UncertainTableError(SQLError):
     """A table's probabilities or blocks are not probabilities."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The end of a message about a name that is not known: ": did you mean ...?", or nothing if none is close."""
+    import difflib
+
+    close = difflib.get_close_matches(name, list(known), 1)
+    return f": did you mean {close[0]!r}?" if close else ""

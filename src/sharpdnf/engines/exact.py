@@ -47,7 +47,8 @@ def exact(
     """The exact answer, or certified bounds at the limit of time, memory or ``operations``.
 
     ``method`` names one of ``METHODS`` to be used alone. The interval of an exact answer is as wide as rounding may
-    have made it, for P and for 1 - P. ``info`` tells the method that solved it, its operations and the nodes it expanded.
+    have made it, for P and for 1 - P. ``info`` tells the method that solved it, its operations and the nodes it
+    expanded.
     """
     check_method(method)
     log_lower, log_upper, q_lower, q_upper, solved, chosen, nodes, spent, stopped = _native.exact(
