@@ -271,9 +271,9 @@ def run_sketch(dnf: DNF, seconds: float) -> Answer:
             touched |= near[a]
         for a in touched:
             scores[a] = fill(a)
-        if len(around):
-            for u in around:
-                tables[u].append((bag[:-1], message / top))
+        scaled = message / top
+        for u in around:
+            tables[u].append((bag[:-1], scaled))
     return 1.0 - math.exp(log_miss), time.process_time() - started, None
 
 

@@ -29,24 +29,26 @@ class ExactCompiler {
 
   private:
     bool wants(ExactMethod method) const { return options_.method == ExactMethod::automatic || options_.method == method; }
-    std::size_t share() const { return options_.memory / (options_.method == ExactMethod::automatic ? 5 : 1); }
+    std::size_t share() const { return options_.memory / (options_.method == ExactMethod::automatic ? 7 : 1); }
 
     struct Runner {
         std::unique_ptr<NodeBuilder> nodes;
-        std::unique_ptr<Shannon<NodeBuilder>> solver;
-        bool over = false;
+        Ordered<NodeBuilder> solver;
     };
+    static std::size_t place_of(ExactMethod method) {
+        return static_cast<std::size_t>(method) - static_cast<std::size_t>(ExactMethod::diagram_kinds);
+    }
 
     void round(double budget) {
         if (plan_.found() && plan_.operations <= budget / 4) eliminated();
-        for (const ExactMethod method : {ExactMethod::shannon_kinds, ExactMethod::shannon_tree, ExactMethod::shannon_force})
-            if (wants(method)) shannon(method, budget);
+        for (const ExactMethod method : kOrdered)
+            if (wants(method)) ordered(method, budget);
         if (wants(ExactMethod::dtree) && !tree_over_) tree(budget);
     }
     bool alive() const {
         if (plan_.found() || (wants(ExactMethod::dtree) && !tree_over_)) return true;
-        for (const Runner &runner : runners_)
-            if (runner.solver && !runner.over) return true;
+        for (const ExactMethod method : kOrdered)
+            if (wants(method) && !runners_[place_of(method)].solver.over()) return true;
         return false;
     }
     void offer(Compiled &&found, ExactMethod method) {
@@ -69,28 +71,16 @@ class ExactCompiler {
         }
         plan_ = {};
     }
-    void shannon(ExactMethod method, double budget) {
-        Runner &runner = runners_[static_cast<int>(method) - static_cast<int>(ExactMethod::shannon_kinds)];
-        if (runner.over) return;
-        const auto operations = static_cast<int64_t>(std::min(budget, 0x1p60));
-        if (!runner.solver) {
-            if (!at_) at_ = std::make_unique<Occurrences>(f_, pace_);
-            const std::vector<int32_t> order = order_for(method, f_, *at_, operations, pace_);
-            if (order.empty()) return;
-            ShannonOptions options;
-            options.memory = share();
-            runner.nodes = std::make_unique<NodeBuilder>(share(), &lifted_);
-            runner.solver = std::make_unique<Shannon<NodeBuilder>>(f_, levels(order, f_.num_vars), *runner.nodes, options, poll_);
-        }
+    void ordered(ExactMethod method, double budget) {
+        Runner &runner = runners_[place_of(method)];
+        if (runner.solver.over()) return;
+        if (!runner.nodes) runner.nodes = std::make_unique<NodeBuilder>(share(), &lifted_);
         try {
-            if (runner.solver->run(operations)) {
-                offer(runner.nodes->compiled(runner.solver->value()), method);
-                runner.over = true;
-            }
-            runner.over |= runner.solver->exhausted();
+            if (runner.solver.run(method, f_, *runner.nodes, budget, share(), poll_, pace_, at_))
+                offer(runner.nodes->compiled(runner.solver.value()), method);
         } catch (const Stopped &) {
             if (poll_.stopped()) throw;
-            runner.over = true;
+            runner.solver.give_up();  // the memory ended
         }
     }
     void tree(double budget) {
@@ -114,7 +104,7 @@ class ExactCompiler {
     Pace pace_;
     EliminationPlan plan_;
     std::unique_ptr<Occurrences> at_;
-    Runner runners_[3];
+    Runner runners_[std::size(kOrdered)];
     bool tree_over_ = false;
     Compiled best_;
     ExactMethod method_ = ExactMethod::automatic;

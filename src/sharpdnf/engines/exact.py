@@ -3,8 +3,9 @@
 Variables that cannot be told apart are merged first (lifting). Then the methods compete: ``eliminate`` sums variables
 out along a min-fill order and knows its cost beforehand (Dechter 1999); ``shannon-kinds``, ``shannon-tree`` and
 ``shannon-force`` expand variables in a fixed order with a memo of subformulas and of independent parts, where the order
-keeps few kinds of open clauses, follows a tree decomposition, or keeps clauses short (FORCE); ``dtree`` expands where
-the gap is widest. ``hierarchy`` needs one pass where common literals and independent parts are enough. The methods that
+keeps few kinds of open clauses, follows a tree decomposition, or keeps clauses short (FORCE); ``diagram-kinds`` and
+``diagram-force`` do the same on sets of clauses stored as decision diagrams, without parts; ``dtree`` expands where the
+gap is widest. ``hierarchy`` needs one pass where common literals and independent parts are enough. The methods that
 cannot foresee their cost run in rounds, each with eight times the operations of the last; elimination runs in the round
 that can bear its cost. The choice counts operations and never looks at the clock.
 """
@@ -19,13 +20,24 @@ import numpy as np
 import numpy.typing as npt
 
 from sharpdnf import _native
-from sharpdnf.compiled import Compiled
+from sharpdnf.compiled import FALSE, TRUE, Compiled
 from sharpdnf.dnf import DNF
 from sharpdnf.engines.bounds import certified_bounds, log_midpoint
 from sharpdnf.engines.registry import engine
 from sharpdnf.estimate import Estimate, Limit, exact_estimate
+from sharpdnf.simplify import trivial_log_prob
 
-METHODS = ("auto", "hierarchy", "eliminate", "shannon-kinds", "shannon-tree", "shannon-force", "dtree")
+METHODS = (
+    "auto",
+    "hierarchy",
+    "eliminate",
+    "diagram-kinds",
+    "diagram-force",
+    "shannon-kinds",
+    "shannon-tree",
+    "shannon-force",
+    "dtree",
+)
 
 
 @engine(
@@ -95,11 +107,16 @@ def compile(
 ) -> Compiled | None:
     """A circuit good for any probabilities, the smallest that the methods find; None if a limit is met first.
 
-    The formula has at least one clause and no empty one. Only the clauses matter: the probabilities of ``dnf`` are not
-    looked at. ``operations`` limits the work of each method.
+    Only the clauses matter: the probabilities of ``dnf`` are not looked at. ``operations`` limits the work of each
+    method.
     """
     check_method(method)
     limit = limit or Limit()
+    log_prob = trivial_log_prob(dnf)
+    if log_prob is not None:
+        none = np.zeros(1, dtype=np.int32)
+        kind = np.array([FALSE if log_prob else TRUE], dtype=np.uint8)
+        return Compiled(kind, none, none, none, np.empty(0, dtype=np.int32), dnf.num_vars)
     arrays = _native.exact_compile(*dnf.arrays, method, _allowed(operations), limit.seconds_left, limit.memory)
     if arrays is None:
         return None
