@@ -333,6 +333,13 @@ def test_memory_is_a_limit() -> None:
     assert compile_dnf(hard(), Limit(deadline=time.monotonic() + 20.0, memory=1 << 20), operations=1e7) is None
 
 
+def test_memory_is_an_argument_of_count() -> None:
+    estimate = count(hard(), engine="exact", memory=1 << 20, timeout=20.0)
+    assert not estimate.met and estimate.info["stopped"] == "memory limit"
+    with pytest.raises(ValueError, match="memory"):
+        count(hard(), memory=-1)
+
+
 def test_compiled_results_are_small() -> None:
     paths, _ = lattice_paths(5)
     dnf = renamed(paths, np.full(40, 0.5), 3)

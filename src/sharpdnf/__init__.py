@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from sharpdnf.sensitivity import Influence, influence
     from sharpdnf.sql import ProbDB, connect
 
-__version__ = "0.1.0"
-
 # Public name -> the module that defines it. None may be called like a module: importing that would hide it.
 # Imported at first use, so that a command line's --help needs no numpy.
 _HOME = {
@@ -72,6 +70,8 @@ __all__ = [  # noqa: RUF022 - in the order a newcomer meets them
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return _version()
     if name not in _HOME:
         raise AttributeError(f"module 'sharpdnf' has no attribute {name!r}")
     try:
@@ -86,6 +86,16 @@ def __getattr__(name: str) -> Any:
     value = getattr(module, name)
     globals()[name] = value
     return value
+
+
+def _version() -> str:
+    """The version that is installed; pyproject.toml is the one place where it is written down."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("sharpdnf")
+    except PackageNotFoundError:
+        return "0+not-installed"
 
 
 def __dir__() -> list[str]:

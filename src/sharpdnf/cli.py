@@ -32,9 +32,10 @@ app = typer.Typer(
     name="sharpdnf",
     help="The probability that a weighted DNF is true: exact, with a guarantee, or learned.",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 Files = Annotated[list[str], typer.Argument(metavar="FILE", help="formulas, gzipped or not; - is standard input")]
@@ -67,6 +68,9 @@ def count(
     delta: Delta = 0.05,
     seed: Seed = None,
     guarantee: Guarantee = None,
+    of: Annotated[
+        str, typer.Option(help="what a relative guarantee is about: prob, or complement for 1 - probability")
+    ] = "prob",
     engine: EngineName = "auto",
     timeout: Timeout = None,
     threads: Threads = None,
@@ -81,7 +85,7 @@ def count(
 
     if as_json and as_mcc:
         raise typer.BadParameter("choose one of --json and --mcc")
-    ask: dict[str, Any] = {"guarantee": guarantee, "epsilon": epsilon, "delta": delta, "rng": seed}
+    ask: dict[str, Any] = {"guarantee": guarantee, "of": of, "epsilon": epsilon, "delta": delta, "rng": seed}
     ask |= {"timeout": timeout, "threads": threads, "engine": engine, **parse_options(option)}
     width = max(4, *(len(name) for name in files))
     code = 0

@@ -31,10 +31,16 @@ NOT_A_GUARANTEE = "interval from held-out residuals on the paper's family: not a
 
 
 def shipped() -> dict[str, Path]:
-    """The networks inside the package, by name."""
-    root = Path(str(files("sharpdnf"))) / "weights"
-    found = sorted(root.iterdir()) if root.is_dir() else []
+    """The networks by name: the one inside the package and, in a checkout of the project, those of the ablations."""
+    package = Path(str(files("sharpdnf")))
+    found = [path for root in (*_checkouts(), package / "weights") if root.is_dir() for path in sorted(root.iterdir())]
     return {path.name: path for path in found if (path / "config.json").is_file()}
+
+
+def _checkouts() -> list[Path]:
+    """Where a checkout keeps the weights that are not installed: beside the sources, or above the current folder."""
+    roots = [Path(__file__).resolve().parents[3], Path.cwd(), *Path.cwd().parents]
+    return [root / "experiments" / "weights" for root in roots if (root / "src" / "sharpdnf").is_dir()]
 
 
 class NeuralCounter:

@@ -9,6 +9,7 @@ import numpy as np
 
 from sharpdnf.dnf import DNF, IntArray
 from sharpdnf.sql.backends import LineageRows
+from sharpdnf.sql.backends.columns import readable
 from sharpdnf.sql.counting import Counts
 from sharpdnf.sql.expected import Expected
 from sharpdnf.sql.explain import influences
@@ -88,7 +89,9 @@ class Answers:
         """One row per answer: its columns, expected values with their bounds, then what is known of its probability."""
         import pyarrow as pa
 
-        columns: list[tuple[str, Any]] = list(zip(self.labels, self._values.columns, strict=True))
+        columns: list[tuple[str, Any]] = [
+            (label, readable(column, label)) for label, column in zip(self.labels, self._values.columns, strict=True)
+        ]
         for position, value in self._expected:
             columns.insert(position, (value.label, pa.array(value.value)))
         for _, value in self._expected:
