@@ -21,7 +21,7 @@ from sharpdnf.circuit import Circuit
 from sharpdnf.compiled import Compiled
 from sharpdnf.dnf import DNF, MAX_VARS, FloatArray, plain_array
 from sharpdnf.engines.counting import Seed, count, make_limit, make_rng
-from sharpdnf.engines.dtree import compile as compile_dnf
+from sharpdnf.engines.exact import compile as compile_dnf
 from sharpdnf.engines.registry import require_dnf
 from sharpdnf.engines.sampling import sample_marginals
 from sharpdnf.errors import InvalidFormula, LimitError, NotMetWarning, did_you_mean
@@ -29,8 +29,8 @@ from sharpdnf.estimate import Estimate, Limit, check_tolerance, exact_estimate
 from sharpdnf.simplify import trivial_log_prob
 
 Formula = TypeVar("Formula", DNF, Circuit)
-COMPILE_NODES, COMPILE_WORK, COMPILE_WORK_PER_LITERAL = 20_000, 4_000_000, 4
-"""What a compile may cost, in expansions and literals looked at, before samples are cheaper: a third of a second, and
+COMPILE_WORK, COMPILE_WORK_PER_LITERAL = 1_000_000, 2
+"""The operations that each exact method may take before samples are cheaper: a third of a second for all of them, and
 about what sampling takes where the formula is large."""
 
 
@@ -343,7 +343,7 @@ def _compile(dnf: DNF | Circuit, limit: Limit, *, insist: bool = False) -> Compi
         return compiled
     half = replace(limit, deadline=min(limit.deadline, time.monotonic() + limit.seconds_left / 2.0))
     work = COMPILE_WORK + COMPILE_WORK_PER_LITERAL * dnf.num_literals
-    return compile_dnf(dnf, half, nodes=COMPILE_NODES, work=work)
+    return compile_dnf(dnf, half, operations=work)
 
 
 def _left(timeout: float | None, limit: Limit) -> float | None:

@@ -19,6 +19,7 @@ from sharpdnf.circuit_compile import Interval, bound_circuit
 from sharpdnf.dnf import DNF
 from sharpdnf.engines.bounds import certified_bounds, log_midpoint
 from sharpdnf.engines.circuit_cnf import count_cnf
+from sharpdnf.engines.circuit_eliminate import eliminate_circuit
 from sharpdnf.engines.circuit_sampling import LANES, Cover, Tally, cut_short, draw, relative_estimate, sample_additive
 from sharpdnf.engines.counting import count
 from sharpdnf.engines.dtree import bounds_meet
@@ -31,6 +32,8 @@ SMALL_DNF = 10_000
 """Literals of a DNF that is handed to the engines for DNFs, or drawn from."""
 FIRST_WORK, WORK_PER_INPUT = 300_000, 16
 """Gate inputs looked at for bounds before anything is sampled: about ten milliseconds."""
+FIRST_OPERATIONS, MOST_OPERATIONS = 5e6, 1e9
+"""What elimination may take before anything is sampled, and where an exact answer is asked for: a second or two."""
 BOUNDS_WORK = 20_000_000
 """The same where bounds are asked for without a time limit: about half a second."""
 COVER_PAYS = math.log(0.5)
@@ -38,6 +41,7 @@ COVER_PAYS = math.log(0.5)
 GUARANTEES = {
     "auto": ("relative", "additive", "exact", "bounds", "none"),
     "compile": ("exact", "relative", "additive", "bounds"),
+    "eliminate": ("exact",),
     "sampling": ("relative", "additive"),
     "exact-cnf": ("exact",),
 }
@@ -85,6 +89,9 @@ def count_output(circuit: Circuit, asked: Asked) -> Estimate:
         return _sampled(circuit, asked)
     if asked.engine == "compile":
         return bounded(circuit, asked, asked.work)
+    if asked.engine == "eliminate":
+        found = eliminate_circuit(circuit, asked.limit, math.inf)
+        return found or bounded(circuit, asked, FIRST_WORK).replace(met=False)
     if asked.guarantee == "exact":
         return _because(_exact(circuit, asked), "exact was asked for")
     if asked.guarantee == "bounds":
@@ -101,6 +108,9 @@ def _auto(circuit: Circuit, asked: Asked) -> Estimate:
     found = bounded(circuit, asked, FIRST_WORK + WORK_PER_INPUT * circuit.num_inputs)
     if found.met and found.guarantee != "bounds":
         return _because(found, "a small compilation decides it")
+    narrow = eliminate_circuit(circuit, asked.limit, FIRST_OPERATIONS)
+    if narrow is not None:
+        return _because(narrow, "the circuit is narrow: elimination takes few operations")
     dnf, equal = relax(circuit, SMALL_DNF, within=asked.limit)
     if impossible(dnf):
         return _because(exact_estimate(-math.inf, "relax"), "it lies in a DNF of probability 0")
@@ -213,6 +223,12 @@ def _exact(circuit: Circuit, asked: Asked) -> Estimate:
     if dnf is not None:
         return _count_dnf(dnf, asked)
     limit = asked.limit
+    quick = bounded(circuit, asked, FIRST_WORK + WORK_PER_INPUT * circuit.num_inputs)
+    if quick.met:
+        return quick
+    narrow = eliminate_circuit(circuit, limit, MOST_OPERATIONS)
+    if narrow is not None:
+        return narrow
     half = limit if math.isinf(limit.deadline) else replace(limit, deadline=limit.deadline - limit.seconds_left / 2.0)
     found = bounded(circuit, replace(asked, limit=half), None)
     if found.met:

@@ -42,6 +42,7 @@ def count_circuit(
     rng: Seed = None,
     timeout: float | None = None,
     threads: int | None = None,
+    memory: int | None = None,
     engine: str = "auto",
     **options: Any,
 ) -> Estimate:
@@ -54,7 +55,7 @@ def count_circuit(
         return count(dnf, engine=engine, threads=threads, guarantee=guarantee, of=of, **common)
     check_tolerance(epsilon, delta)
     turn = check_of(of) and wanted == "relative"
-    limit = make_limit(timeout, threads)
+    limit = make_limit(timeout, threads, memory)
     generator, seed = make_rng(rng)
     asked = Asked(engine, wanted, epsilon, delta, int(generator.integers(2**63)), limit, **options)
     found = count_output(one_output(circuit).negated() if turn else one_output(circuit), asked)
@@ -106,6 +107,7 @@ def count_circuits(
     rng: Seed = None,
     timeout: float | None = None,
     threads: int | None = None,
+    memory: int | None = None,
     engine: str = "auto",
     numbers: Sequence[int] | IntArray | None = None,
     **options: Any,
@@ -113,7 +115,7 @@ def count_circuits(
     """(what ``count_many`` finds for every output of every circuit, in order, and the seed)."""
     wanted = check_engine(engine, guarantee, options)
     check_tolerance(epsilon, delta)
-    limit = make_limit(timeout, threads)
+    limit = make_limit(timeout, threads, memory)
     _, seed = make_rng(rng)
 
     def stream(number: int) -> int:

@@ -26,6 +26,7 @@ def count_many(
     delta: float = 0.05,
     rng: Seed = None,
     timeout: float | None = None,
+    memory: int | None = None,
     threads: int | None = None,
     engine: str = "auto",
     numbers: IntArray | None = None,
@@ -49,11 +50,17 @@ def count_many(
         batch = batch if isinstance(batch, Circuit) else list(batch)
         circuits = as_circuits(batch)
         if circuits is not None:
-            limits: dict[str, Any] = {"timeout": timeout, "threads": threads, "engine": engine, **options}
+            limits: dict[str, Any] = {
+                "timeout": timeout,
+                "threads": threads,
+                "memory": memory,
+                "engine": engine,
+                **options,
+            }
             common: dict[str, Any] = {"guarantee": guarantee, "of": of, "epsilon": epsilon, "delta": delta, "rng": rng}
-            return _table(*count_circuits(circuits, numbers=numbers, **common, **limits))
+            return _table(*count_circuits(circuits, engine=engine, **common, **limits, **options))
     asked = Asked.check(engine, guarantee, of, epsilon, delta, options)
-    limit = make_limit(timeout, threads)
+    limit = make_limit(timeout, threads, memory)
     seed = make_seed(rng)
     stacked = batch if isinstance(batch, Batch) else Batch.of(batch)  # type: ignore[arg-type]
     places = np.arange(len(stacked)) if numbers is None else np.ascontiguousarray(numbers)
