@@ -19,8 +19,8 @@ from sharpdnf.simplify import Simplified, simplify, trivial_log_prob
 
 Seed = int | np.random.Generator | None
 COMPILE_WORK = 10_000_000
-"""Operations of each exact method for an integer that nobody asked for: bounds that meet to rounding are cheap, their circuit need
-not be."""
+"""Operations of each exact method for an integer that nobody asked for: bounds that meet to rounding are cheap, their
+circuit need not be."""
 
 
 def count(
