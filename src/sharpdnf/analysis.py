@@ -20,6 +20,7 @@ from sharpdnf import _native
 from sharpdnf.circuit import Circuit
 from sharpdnf.compiled import Compiled
 from sharpdnf.dnf import DNF, MAX_VARS, FloatArray, plain_array
+from sharpdnf.engines.dtree import compile as compile_tree
 from sharpdnf.engines.exact import compile as compile_dnf
 from sharpdnf.engines.front import Seed, count, make_limit, make_rng
 from sharpdnf.engines.registry import require_dnf
@@ -29,9 +30,11 @@ from sharpdnf.estimate import Estimate, Limit, check_tolerance, exact_estimate
 from sharpdnf.simplify import trivial_log_prob
 
 Formula = TypeVar("Formula", DNF, Circuit)
-COMPILE_WORK, COMPILE_WORK_PER_LITERAL = 1_000_000, 2
-"""The operations that each exact method may take before samples are cheaper: a third of a second for all of them, and
-about what sampling takes where the formula is large."""
+COMPILE_WORK, COMPILE_LITERALS = 500_000, 20_000
+"""The operations that each exact method may take before samples are cheaper: a third of a second for all of them.
+A formula of more literals than that is tried with the d-tree alone: finding orders would take longer than sampling."""
+TREE_NODES, TREE_WORK, TREE_WORK_PER_LITERAL = 20_000, 4_000_000, 4
+"""What the d-tree may cost, in expansions and literals looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,8 +345,9 @@ def _compile(dnf: DNF | Circuit, limit: Limit, *, insist: bool = False) -> Compi
             raise LimitError("the formula could not be compiled within the limit")
         return compiled
     half = replace(limit, deadline=min(limit.deadline, time.monotonic() + limit.seconds_left / 2.0))
-    work = COMPILE_WORK + COMPILE_WORK_PER_LITERAL * dnf.num_literals
-    return compile_dnf(dnf, half, operations=work)
+    if dnf.num_literals <= COMPILE_LITERALS:
+        return compile_dnf(dnf, half, operations=COMPILE_WORK)
+    return compile_tree(dnf, half, nodes=TREE_NODES, work=TREE_WORK + TREE_WORK_PER_LITERAL * dnf.num_literals)
 
 
 def _left(timeout: float | None, limit: Limit) -> float | None:
