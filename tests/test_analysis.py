@@ -225,6 +225,19 @@ def test_standard_errors_of_sampled_marginals_are_their_spread() -> None:
     assert 0.3 < np.mean(spread) / np.mean(claimed) < 1.3
 
 
+def test_an_exact_conditional_is_as_wide_as_both_counts_allow() -> None:
+    """Both logarithms are near -138, so their difference is not right to a few units of its own last place."""
+    given = DNF.from_clauses([[*range(1, 21)], [*range(2, 22)]], [1e-3] * 21)
+    found = sharpdnf.conditional(DNF.from_clauses([[*range(1, 21)]], [1e-3] * 21), given)
+    joint, below = (found.info[name] for name in ("joint", "given"))
+    assert found.guarantee == joint["guarantee"] == below["guarantee"] == "exact"
+    for kind in ("log_", "log_certified_"):
+        low, high = getattr(found, f"{kind}lower"), getattr(found, f"{kind}upper")
+        assert low <= joint[f"{kind}lower"] - below[f"{kind}upper"] < found.log_prob
+        assert high >= joint[f"{kind}upper"] - below[f"{kind}lower"] > found.log_prob
+        assert low <= math.log(1.0 / (2.0 - 1e-3)) <= high
+
+
 def test_conditional_goes_by_names() -> None:
     prob = {"a": 0.3, "b": 0.6, "c": 0.5}
     left, right = DNF.parse("a & b | c", prob), DNF.parse("b", {"b": 0.6})

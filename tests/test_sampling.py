@@ -157,6 +157,12 @@ def worst_additive_failure(draws: int, epsilon: float) -> float:
     return float((above + stats.binom.cdf(np.ceil(draws * (prob - epsilon)) - 1, draws, prob)).max())
 
 
+def test_more_draws_than_can_be_counted_are_no_hang() -> None:
+    """The number that is enough does not fit into 63 bits: sampling goes on to the time limit then."""
+    assert draws_needed(1e-9, 1e-10) == draws_needed(1e-12, 0.5) == successes_needed(1e-10, 0.1) == 2**62
+    assert draws_needed(1e-9, 0.05) == pytest.approx(1.9599639845**2 / 4 * 1e18, rel=1e-6)
+
+
 @pytest.mark.parametrize("epsilon", [0.9, 0.5, 0.37, 0.25, 0.11, 0.1, 0.07, 0.05, 0.021, 0.01, 0.005])
 @pytest.mark.parametrize("delta", [0.5, 0.1, 0.05, 0.01, 1e-6])
 def test_additive_draws_are_enough_by_the_exact_binomial_tails(epsilon: float, delta: float) -> None:

@@ -24,7 +24,7 @@ from sharpdnf.engines.dtree import compile as compile_dnf
 from sharpdnf.engines.registry import require_dnf
 from sharpdnf.engines.sampling import sample_marginals
 from sharpdnf.errors import InvalidFormula, LimitError, NotMetWarning, did_you_mean
-from sharpdnf.estimate import Estimate, Limit, check_tolerance, exact_estimate
+from sharpdnf.estimate import Estimate, Limit, check_tolerance
 from sharpdnf.simplify import trivial_log_prob
 
 COMPILE_NODES, COMPILE_WORK, COMPILE_WORK_PER_LITERAL = 20_000, 4_000_000, 4
@@ -215,24 +215,30 @@ def conditional(
     rest: dict[str, Any] = {"seed": seed, "seconds": above.seconds + below.seconds}
     rest["info"] = {"joint": above.to_dict(), "given": below.to_dict()}
     promises = {above.guarantee, below.guarantee}
-    if promises == {"exact"}:
-        return exact_estimate(log_prob, "conditional", **rest)
     promise = "relative" if promises <= {"exact", "relative"} else "none"
     promise = "bounds" if promises <= {"exact", "bounds"} else promise
+    promise = "exact" if promises == {"exact"} else promise
     return Estimate(
         log_prob=log_prob,
         guarantee=promise,
         engine="conditional",
         epsilon=epsilon if promise == "relative" else None,
         delta=delta if promise == "relative" else None,
-        log_lower=above.log_lower - below.log_upper,
-        log_upper=min(0.0, above.log_upper - below.log_lower),
-        log_certified_lower=above.log_certified_lower - below.log_certified_upper,
-        log_certified_upper=min(0.0, above.log_certified_upper - below.log_certified_lower),
+        log_lower=_log_ratio(above.log_lower, below.log_upper, -1),
+        log_upper=_log_ratio(above.log_upper, below.log_lower, 1),
+        log_certified_lower=_log_ratio(above.log_certified_lower, below.log_certified_upper, -1),
+        log_certified_upper=_log_ratio(above.log_certified_upper, below.log_certified_lower, 1),
         samples=above.samples + below.samples,
         met=above.met and below.met,
         **rest,
     )
+
+
+def _log_ratio(above: float, below: float, direction: int) -> float:
+    """log(a / b) from log a and log b, at most 0, rounded down (-1) or up (1)."""
+    if above == -math.inf or below == -math.inf:
+        return above if direction < 0 or below > -math.inf else 0.0
+    return min(0.0, math.nextafter(above - below, direction * math.inf))
 
 
 def most_probable_model(dnf: DNF) -> tuple[npt.NDArray[np.bool_], float]:

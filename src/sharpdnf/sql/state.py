@@ -176,7 +176,7 @@ class State(ABC):
         """The affinity of every column; for expressions, which have none: number, text, null or any."""
         kinds = list(self.catalog.affinities(self.standing(side).sql(self.dialect), count))
         for i, item in enumerate(items if len(items) == count else ()):
-            value = item.unnest()
+            value = self.computed(side, item.unnest())
             if kinds[i]:
                 continue
             if isinstance(value, exp.Null):
@@ -186,6 +186,18 @@ class State(ABC):
             elif isinstance(value, NUMBERS):
                 kinds[i] = "number"
         return [kind or "any" for kind in kinds]
+
+    def computed(self, side: exp.Select, value: exp.Expression) -> exp.Expression:
+        """The expression that a column of a single common table expression of the result stands for."""
+        bodies = {cte.alias: cte.this for cte in self.ctes}
+        while isinstance(value, exp.Column) and not side.args.get("joins") and side.args.get("from_"):
+            source, name = side.args["from_"].this, value.name
+            body = bodies.get(source.name) if isinstance(source, exp.Table) else None
+            found = [item for item in body.expressions if item.alias == name] if isinstance(body, exp.Select) else []
+            if len(found) != 1:
+                break
+            side, value = body, found[0].unalias().unnest()
+        return value
 
     def complete(self, body: exp.Query) -> exp.Query:
         """The body with all common table expressions so far in front."""
