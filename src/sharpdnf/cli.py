@@ -68,6 +68,9 @@ def count(
     delta: Delta = 0.05,
     seed: Seed = None,
     guarantee: Guarantee = None,
+    of: Annotated[
+        str, typer.Option(help="what a relative guarantee is about: prob, or complement for 1 - probability")
+    ] = "prob",
     engine: EngineName = "auto",
     timeout: Timeout = None,
     threads: Threads = None,
@@ -82,7 +85,7 @@ def count(
 
     if as_json and as_mcc:
         raise typer.BadParameter("choose one of --json and --mcc")
-    ask: dict[str, Any] = {"guarantee": guarantee, "epsilon": epsilon, "delta": delta, "rng": seed}
+    ask: dict[str, Any] = {"guarantee": guarantee, "of": of, "epsilon": epsilon, "delta": delta, "rng": seed}
     ask |= {"timeout": timeout, "threads": threads, "engine": engine, **parse_options(option)}
     width = max(4, *(len(name) for name in files))
     code = 0

@@ -56,6 +56,8 @@ def guarantee(estimate: Estimate) -> str:
         "bounds": "the interval holds surely",
         "none": "none: an estimate without a promise",
     }[estimate.guarantee]
+    if estimate.guarantee == "relative" and estimate.of == "complement":
+        promised = "the complement is " + promised
     if estimate.guarantee in ("relative", "additive") and estimate.delta is not None:
         promised += f" with probability {100 * (1 - estimate.delta):.10g} %" if estimate.delta else ", surely"
     return promised
@@ -98,8 +100,9 @@ def block(name: str, dnf: DNF, estimate: Estimate) -> str:
         ("interval", interval(estimate) + ("" if interval_holds(estimate) else ", not a guarantee")),
         ("guarantee", guarantee(estimate)),
     ]
-    if estimate.prob > 0.5:
-        facts.insert(1, ("complement", scientific(estimate.log_complement)))
+    if estimate.of == "complement" or estimate.prob > 0.5:
+        low, high = scientific(estimate.log_complement_lower), scientific(estimate.log_complement_upper)
+        facts.insert(1, ("complement", f"{scientific(estimate.log_complement)} in [{low}, {high}]"))
     counted = weighted_count(dnf, estimate)
     if counted is not None:
         facts.insert(1, counted)
