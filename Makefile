@@ -84,10 +84,14 @@ sanitize-threads: $(VENV)/dependencies  ## the threaded kernels under the thread
 	$(call SANITIZED,tsan) TSAN_OPTIONS=halt_on_error=1:exitcode=66 \
 	setarch -R $(BIN)/python -m pytest -p no:cacheprovider -m "threads and not speed" $(TESTS)
 
+FUZZ_SECONDS ?= 60
+fuzz: $(VENV)/installed  ## random inputs against oracles for FUZZ_SECONDS (FUZZ="engines --seed 7" chooses)
+	PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $(FUZZ_SECONDS) $(FUZZ)
+
 native:  ## kernels into src/sharpdnf, for development with PYTHONPATH=src
 	cmake -S . -B build/dev -DCMAKE_BUILD_TYPE=Release -DPython_EXECUTABLE=$$(command -v $(PYTHON)) >/dev/null
 	cmake --build build/dev -j 2
-	cp build/dev/_native*.so src/sharpdnf/
+	install build/dev/_native*.so src/sharpdnf/
 
 clean:
 	rm -rf $(VENV) build dist src/sharpdnf/_native*.so

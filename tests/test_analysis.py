@@ -17,6 +17,8 @@ from sharpdnf.analysis import conjunction, posterior
 from sharpdnf.errors import InvalidFormula, LimitError, NotMetWarning
 from sharpdnf.generate import PaperSpec, UniformSpec, paper, uniform
 
+pytestmark = pytest.mark.native
+
 DNF_15 = random_dnf(np.random.default_rng(8), 12, 14, (2, 5))
 
 
@@ -72,6 +74,7 @@ def test_too_many_models_are_refused_with_the_figure() -> None:
             sharpdnf.sample_models(formula, 10**6)
 
 
+@pytest.mark.speed
 @pytest.mark.parametrize("clauses", [[[]], [[v, v + 1] for v in range(1, 15_000)]])
 def test_models_stop_at_the_timeout(clauses: list[list[int]]) -> None:
     """2 GB of them: the memory alone takes longer to clear than the timeout."""
@@ -197,6 +200,7 @@ def count_two(dnf: DNF, **asked: object) -> np.ndarray:
     return sharpdnf.count_weights(dnf, np.stack([dnf.prob, 1.0 - dnf.prob]), epsilon=0.02, **asked)
 
 
+@pytest.mark.speed
 def test_a_compile_that_fails_costs_little_more_than_sampling() -> None:
     dnf = paper(PaperSpec(15_000, 11_250, 13), np.random.default_rng(1))
     seconds = dict.fromkeys((None, False), math.inf)

@@ -18,6 +18,8 @@ from sharpdnf.engines.sampling import ESTIMATORS, draws_needed, label, sampling,
 from sharpdnf.estimate import Limit
 from sharpdnf.generate import PaperSpec, paper
 
+pytestmark = pytest.mark.native
+
 HARD = {
     "tiny": DNF.from_clauses([[1, 2, 3], [2, 3, 4], [5, 6, -1]], np.full(6, 1e-70)),
     "overlap": DNF.from_clauses([[1, 2, v] for v in range(3, 15)], np.r_[0.1, 0.1, np.full(12, 0.9)]),
@@ -228,6 +230,7 @@ def test_the_grouped_estimator_needs_few_draws_for_a_shared_variable() -> None:
     assert grouped.log_prob == pytest.approx(direct.log_prob, abs=0.2)
 
 
+@pytest.mark.threads
 def test_threads_change_nothing() -> None:
     dnf = paper(PaperSpec(400, 300, 8, privileged=True), np.random.default_rng(4))
     answers = {count(dnf, engine="sampling", epsilon=0.02, rng=9, threads=t).log_prob for t in (1, 2, 5)}
@@ -259,6 +262,7 @@ print("same answers")
 """
 
 
+@pytest.mark.speed
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits the address space as Linux does")
 def test_threads_that_cannot_start_are_done_without() -> None:
     def large_stacks() -> None:

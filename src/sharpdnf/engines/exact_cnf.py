@@ -30,7 +30,7 @@ from sharpdnf.estimate import UNIT, Estimate, Limit, exact_estimate, log1mexp, s
 
 SMALLEST = 1e-6
 DOUBLE_ERROR = 1e-12
-"""What a weighted count in doubles is taken to be off by, or more for many variables; two seeds must agree as closely."""
+"""What a weighted count in doubles is taken to be off by (more, for many variables); two seeds agree as closely."""
 SEEDS = (1, 2)
 CHUNK = 1 << 12  # clauses between two looks at the clock
 _WORKER = """
