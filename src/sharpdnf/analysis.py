@@ -18,10 +18,9 @@ import numpy.typing as npt
 
 from sharpdnf import _native
 from sharpdnf.compiled import Compiled
-from sharpdnf.dnf import DNF, MAX_VARS, FloatArray, plain_array
+from sharpdnf.dnf import DNF, MAX_VARS, FloatArray, plain_array, require_dnf
 from sharpdnf.engines.counting import Seed, count, make_limit, make_rng
 from sharpdnf.engines.dtree import compile as compile_dnf
-from sharpdnf.engines.registry import require_dnf
 from sharpdnf.engines.sampling import sample_marginals
 from sharpdnf.errors import InvalidFormula, LimitError, NotMetWarning, did_you_mean
 from sharpdnf.estimate import Estimate, Limit, check_tolerance
@@ -279,8 +278,8 @@ def count_weights(
 
     Exact, all rows in one evaluation, where the formula compiles; else each row is counted at (epsilon, delta).
     """
-    rows = plain_array("probs", probs, np.float64)
-    if rows.ndim != 2 or rows.shape[1] != require_dnf(dnf).num_vars:
+    num_vars, rows = require_dnf(dnf).num_vars, plain_array("probs", probs, np.float64)
+    if rows.ndim != 2 or rows.shape[1] != num_vars:
         raise InvalidFormula(f"expected probabilities of shape (k, {dnf.num_vars}), not {rows.shape}")
     if not bool(np.all((rows >= 0.0) & (rows <= 1.0))):
         raise InvalidFormula("probabilities must lie in [0, 1]")
