@@ -16,7 +16,7 @@ import sharpdnf
 from sharpdnf import _native
 from sharpdnf.dnf import DNF
 from sharpdnf.errors import UncertainTableError
-from sharpdnf.sql.lineage import Rows, build
+from sharpdnf.sql.emit.lineage import Rows, build
 
 pytestmark = pytest.mark.native
 

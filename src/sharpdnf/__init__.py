@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         sample_models,
     )
     from sharpdnf.dnf import DNF, Batch
-    from sharpdnf.engines.counting import count
+    from sharpdnf.engines.front import count
     from sharpdnf.engines.many import count_many
     from sharpdnf.engines.registry import discover, engine
     from sharpdnf.errors import NotMetWarning, ParseError, SharpDNFError
@@ -43,7 +43,7 @@ _HOME = {
     "reads": "formats",
     "write": "formats",
     "writes": "formats",
-    "count": "engines.counting",
+    "count": "engines.front",
     "count_many": "engines.many",
     "discover": "engines.registry",
     "engine": "engines.registry",

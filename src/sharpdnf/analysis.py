@@ -19,8 +19,8 @@ import numpy.typing as npt
 from sharpdnf import _native
 from sharpdnf.compiled import Compiled
 from sharpdnf.dnf import DNF, MAX_VARS, FloatArray, plain_array, require_dnf
-from sharpdnf.engines.counting import Seed, count, make_limit, make_rng
 from sharpdnf.engines.dtree import compile as compile_dnf
+from sharpdnf.engines.front import Seed, count, make_limit, make_rng
 from sharpdnf.engines.sampling import sample_marginals
 from sharpdnf.errors import InvalidFormula, LimitError, NotMetWarning, did_you_mean
 from sharpdnf.estimate import Estimate, Limit, check_tolerance

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from sharpdnf.dnf import DNF, Batch, IntArray
 from sharpdnf.engines.auto import LOGS, auto_batch
-from sharpdnf.engines.counting import Asked, Seed, count_list, make_limit, make_seed
+from sharpdnf.engines.front import Asked, Seed, count_list, make_limit, make_seed
 from sharpdnf.estimate import Limit
 
 Table = dict[str, npt.NDArray[Any]]
