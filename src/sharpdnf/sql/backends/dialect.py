@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from sqlglot.dialects.dialect import Dialect as Grammar
 from sqlglot import Token
+from sqlglot.dialects.dialect import Dialect as Grammar
 
 
 @dataclass(frozen=True, slots=True)
