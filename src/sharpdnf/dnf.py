@@ -392,6 +392,14 @@ class Batch:
         return DNF.trusted(indptr, self.dnf.literals[start:stop], self.dnf.prob, names=self.dnf.names)
 
     @classmethod
+    def one(cls, dnf: DNF) -> Batch:
+        """A batch of one formula, with nothing left to check."""
+        self = object.__new__(cls)
+        object.__setattr__(self, "dnf", dnf)
+        object.__setattr__(self, "formula_indptr", _freeze(np.array([0, dnf.num_clauses], dtype=np.int64)))
+        return self
+
+    @classmethod
     def of(cls, formulas: Iterable[DNF]) -> Batch:
         """Stacks formulas with shifted variables."""
         parts = list(formulas)
