@@ -47,7 +47,7 @@ def sum_edges(edges: Edges, x: Tensor) -> Tensor:
 
 def _apply(function: type[Function], *arguments: Any) -> Any:
     """Calls a function that has its own backward pass; torch declares no types for this."""
-    return function.apply(*arguments)  # type: ignore[no-untyped-call]
+    return function.apply(*arguments)
 
 
 class _Aggregate(Function):
