@@ -225,6 +225,13 @@ class DNF:
         return " | ".join(parts) or "false"
 
 
+def require_dnf(dnf: object) -> DNF:
+    """The formula itself; anything else is the caller's mistake."""
+    if not isinstance(dnf, DNF):
+        raise TypeError(f"expected a DNF, not {type(dnf).__name__}: build one with DNF.from_clauses or sharpdnf.read")
+    return dnf
+
+
 def plain_array(name: str, values: npt.ArrayLike, dtype: type[np.generic]) -> np.ndarray[Any, Any]:
     """A contiguous array of ``dtype``; what the type would round or wrap around is refused, never changed."""
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from sharpdnf.circuit import Circuit
-from sharpdnf.dnf import DNF, Batch, IntArray
+from sharpdnf.dnf import DNF, Batch, IntArray, require_dnf
 from sharpdnf.engines.bounds import certified_bounds, clip
-from sharpdnf.engines.registry import Engine, check_guarantee, check_options, find, require_dnf
+from sharpdnf.engines.registry import Engine, check_guarantee, check_options, find
 from sharpdnf.estimate import OF, Estimate, Limit, check_tolerance, exact_estimate, log1mexp, model_count
 from sharpdnf.simplify import Simplified, simplify, trivial_log_prob
 

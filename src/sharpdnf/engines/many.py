@@ -50,13 +50,7 @@ def count_many(
         batch = batch if isinstance(batch, Circuit) else list(batch)
         circuits = as_circuits(batch)
         if circuits is not None:
-            limits: dict[str, Any] = {
-                "timeout": timeout,
-                "threads": threads,
-                "memory": memory,
-                "engine": engine,
-                **options,
-            }
+            limits: dict[str, Any] = {"timeout": timeout, "threads": threads, "memory": memory, "numbers": numbers}
             common: dict[str, Any] = {"guarantee": guarantee, "of": of, "epsilon": epsilon, "delta": delta, "rng": rng}
             return _table(*count_circuits(circuits, engine=engine, **common, **limits, **options))
     asked = Asked.check(engine, guarantee, of, epsilon, delta, options)

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from sharpdnf.dnf import DNF
 from sharpdnf.errors import UnknownEngine
 from sharpdnf.estimate import SERVES, Estimate
 
@@ -134,9 +133,3 @@ def check_guarantee(found: Engine, guarantee: str | None) -> str:
     if not found.serves(guarantee):
         raise ValueError(f"engine {found.name!r} cannot give {guarantee!r}: it gives {', '.join(found.guarantees)}")
     return guarantee
-
-
-def require_dnf(dnf: object) -> DNF:
-    if not isinstance(dnf, DNF):
-        raise TypeError(f"expected a DNF, not {type(dnf).__name__}: build one with DNF.from_clauses or sharpdnf.read")
-    return dnf

@@ -50,7 +50,8 @@ class SetOperations(State):
             widen(side, width, identity)
         columns = tuple(Output(o.label, o.key, o.name) for o in sides[0].columns)
         parts = tuple(part for side in sides for part in side.parts())
-        query = Query(union_all([side.body for side in sides]), columns, width, identity, parts)
+        distinct = any(part.args.get("distinct") is not False for part in node.find_all(exp.Union))
+        query = Query(union_all([side.body for side in sides]), columns, width, identity, parts, distinct)
         return self.by_value(query) if self.expected and not ids else query
 
     def united(self, node: exp.Union) -> list[exp.Expr]:

@@ -40,6 +40,8 @@ class Query:
     identity: int = 0
     sides: tuple[exp.Query, ...] = ()
     """Of a set operation: the queries that it is made of."""
+    distinct: bool = False
+    """Whether it is a UNION that takes equal values for one, such as 1 and 1.0."""
 
     def parts(self) -> tuple[exp.Query, ...]:
         """The queries that it is made of: itself, unless it is a set operation."""
@@ -83,7 +85,7 @@ class State(ABC):
 
     def hoist(self, query: Query) -> Rewritten:
         """Makes a rewritten query a common table expression of the result."""
-        self.check_affinities(query.body, len(query.columns))
+        self.check_affinities(query.body, len(query.columns), query.distinct)
         name = self.fresh("sharpdnf_q")
         self.ctes.append(exp.CTE(this=query.body, alias=exp.TableAlias(this=quoted(name))))
         lineage = tuple(f"_l{i}" for i in range(query.lineage))
@@ -137,11 +139,12 @@ class State(ABC):
         source.item = recopied(copied, [c.name for c in source.columns], bare, "_sharpdnf_n")
         source.identity = ("_sharpdnf_n",)
 
-    def check_affinities(self, body: exp.Expr, count: int) -> None:
+    def check_affinities(self, body: exp.Expr, count: int, distinct: bool = False) -> None:
         """Refuses a compound of columns with different affinities in SQLite, where it is no result by itself.
 
         If SQLite stores its rows before it reads them, it converts them to the affinity of one side; if it does not, it
-        leaves them as they are. Which of both is a matter of its plan.
+        leaves them as they are. Which of both is a matter of its plan. And a ``distinct`` UNION of integers and reals
+        keeps 1 or 1.0, whichever comes first, which differ as text.
         """
         if not self.dialect.affinities or not isinstance(body, exp.SetOperation):
             return
@@ -161,6 +164,11 @@ class State(ABC):
             if mixed or (found & {"any", "number", "INTEGER", "REAL"} and "TEXT" in found):
                 refuse("a UNION of columns with different affinities within a query",
                        "SQLite converts the values or not, as it plans; cast them to one type")  # fmt: skip
+            numbers = {self.storage(side, items[i], kind[i]) for side, items, kind in
+                       zip(sides, shown, kinds, strict=True) if kind[i] in ("number", "INTEGER", "REAL")}  # fmt: skip
+            if distinct and len(numbers) > 1:
+                refuse("a UNION of integers and reals within a query",
+                       "SQLite keeps 1 or 1.0 as it plans; cast them to one type")  # fmt: skip
 
     def check_same_affinity(self, query: Query) -> None:
         """Refuses x IN (a set operation of columns with different affinities): SQLite takes that of one of them."""
@@ -178,7 +186,7 @@ class State(ABC):
         """The affinity of every column; for expressions, which have none: number, text, null or any."""
         kinds = list(self.catalog.affinities(self.standing(side).sql(self.dialect.name), count))
         for i, item in enumerate(items if len(items) == count else ()):
-            value = item.unnest()
+            value = self.computed(side, item.unnest())
             if kinds[i]:
                 continue
             if isinstance(value, exp.Null):
@@ -188,6 +196,33 @@ class State(ABC):
             elif isinstance(value, NUMBERS):
                 kinds[i] = "number"
         return [kind or "any" for kind in kinds]
+
+    def storage(self, side: exp.Select, item: exp.Expr, kind: str) -> str:
+        """INTEGER or REAL, or "number" where an expression may give either; a real operand makes a real result."""
+        value = self.computed(side, item.unnest())
+        if kind != "number" or isinstance(value, (exp.Predicate, exp.Not, exp.Connector)):
+            return "INTEGER" if kind == "number" else kind
+        if any(not literal.is_int for literal in value.find_all(exp.Literal)):
+            return "REAL"
+        columns = [found.copy() for found in value.find_all(exp.Column)]
+        if value is not item.unnest() or not columns:  # a column of a common table expression is not in sight here
+            return "number" if columns else "INTEGER"
+        read = side.copy()
+        read.set("expressions", [exp.alias_(found, f"_c{i}", quoted=True) for i, found in enumerate(columns)])
+        found = set(self.catalog.affinities(self.standing(read).sql(self.dialect.name), len(columns)))
+        return "REAL" if "REAL" in found else "INTEGER" if found == {"INTEGER"} else "number"
+
+    def computed(self, side: exp.Select, value: exp.Expr) -> exp.Expr:
+        """The expression that a column of a single common table expression of the result stands for."""
+        bodies = {cte.alias: cte.this for cte in self.ctes}
+        while isinstance(value, exp.Column) and not side.args.get("joins") and side.args.get("from_"):
+            source, name = side.args["from_"].this, value.name
+            body = bodies.get(source.name) if isinstance(source, exp.Table) else None
+            found = [item for item in body.expressions if item.alias == name] if isinstance(body, exp.Select) else []
+            if len(found) != 1:
+                break
+            side, value = body, found[0].unalias().unnest()
+        return value
 
     def complete(self, body: exp.Query) -> exp.Query:
         """The body with all common table expressions so far in front."""
