@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from sqlglot import exp
-from sqlglot import TokenType
+from sqlglot import TokenType, exp
 
 from sharpdnf.dnf import FloatArray
 from sharpdnf.errors import SQLError

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sqlglot
-from sqlglot import exp
+from sqlglot import TokenType, exp
 from sqlglot.errors import SqlglotError
-from sqlglot import TokenType
 
 from sharpdnf.sql.backends.dialect import Dialect, tokens_of
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from sqlglot import exp
-from sqlglot import TokenType
+from sqlglot import TokenType, exp
 
 from sharpdnf.sql.backends.dialect import Dialect, tokens_of
 from sharpdnf.sql.backends.protocol import Catalog, Functions

@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 
 import sqlglot
 from sqlglot import exp
-from sqlglot.dialects.dialect import Dialect as Grammar
 from sqlglot.dialects import DuckDB, Postgres, SQLite
+from sqlglot.dialects.dialect import Dialect as Grammar
 from sqlglot.errors import ErrorLevel, SqlglotError
 from sqlglot.parser import Parser
 
