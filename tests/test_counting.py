@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from oracle import dnfs, enumerate_count, enumerate_log_prob, enumerate_prob
 
 from sharpdnf import DNF, Batch, Estimate, _native, count, count_many, discover
+from sharpdnf.cli.show import block, competition_lines
 from sharpdnf.engines.dtree import dtree
 from sharpdnf.errors import MissingExtra, UnknownEngine
 from sharpdnf.estimate import Limit, log1mexp
 from sharpdnf.generate import PaperSpec, UniformSpec, paper, uniform
-from sharpdnf.show import block, competition_lines
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +72,7 @@ def test_exact_integers_beyond_a_double() -> None:
 
 
 def test_an_integer_is_worth_the_limit_only_where_exact_was_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sharpdnf.engines.counting.COMPILE_WORK", 10)
+    monkeypatch.setattr("sharpdnf.engines.front.COMPILE_WORK", 10)
     dnf = uniform(UniformSpec(18, 30, 3), np.random.default_rng(1)).with_prob(np.full(18, 0.5))
     asked, got = count(dnf, guarantee="exact"), count(dnf, engine="dtree", guarantee="relative", epsilon=1e-15)
     assert asked.guarantee == got.guarantee == "exact"

@@ -42,7 +42,7 @@ def test_plain_counts_are_right_however_small() -> None:
 
 def test_the_integer_is_the_counters_own(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pyganak")
-    monkeypatch.setattr("sharpdnf.engines.counting._exact_models", lambda *_: None)
+    monkeypatch.setattr("sharpdnf.engines.front._exact_models", lambda *_: None)
     clauses = [[1, 2], [2, 3], [3, 1], [5, -6], [8]]  # parts that simplification would solve, and free variables
     dnf = DNF.from_clauses([[*clause, 9] for clause in clauses], num_vars=90)
     estimate = count(dnf, engine="exact-cnf")

@@ -606,9 +606,9 @@ def test_examples_run(name: str, first: float, capsys: pytest.CaptureFixture[str
 
 
 def test_the_command_line(tmp_path: Path) -> None:
-    from sharpdnf.cli import app, load_extensions, main
+    from sharpdnf.cli import app, load_commands, main
 
-    load_extensions()
+    load_commands()
     path = tmp_path / "edge.csv"
     path.write_text("src,dst,p\n1,2,.5\n2,3,.5\n")
     common = ["sql", "--db", str(path), "--uncertain", "edge:p"]

@@ -8,16 +8,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sharpdnf.circuit import Circuit
 from sharpdnf.dnf import DNF, Batch, IntArray
 from sharpdnf.engines.auto import LOGS, auto_batch
-from sharpdnf.engines.counting import Asked, Seed, count_list, make_limit, make_seed
-from sharpdnf.estimate import Limit
+from sharpdnf.engines.front import Asked, Seed, count_list, make_limit, make_seed
+from sharpdnf.estimate import Estimate, Limit
 
 Table = dict[str, npt.NDArray[Any]]
 
 
 def count_many(
-    batch: Batch | Iterable[DNF],
+    batch: Batch | Circuit | Iterable[DNF | Circuit],
     *,
     guarantee: str | None = None,
     of: str = "prob",
@@ -25,6 +26,7 @@ def count_many(
     delta: float = 0.05,
     rng: Seed = None,
     timeout: float | None = None,
+    memory: int | None = None,
     threads: int | None = None,
     engine: str = "auto",
     numbers: IntArray | None = None,
@@ -38,11 +40,23 @@ def count_many(
     Formula i's draws depend on the seed and on ``numbers[i]`` alone, by default i: who counts some formulas of a
     batch, or all of them in parts, passes the places they have in the whole and gets the same answers. Number 0 draws
     as ``count`` does. At ``timeout`` what is left gets certified bounds, met False.
+
+    A circuit, or circuits among the formulas, have an entry for every output; circuits over one set of variables share
+    their draws, by the seed alone.
     """
+    from sharpdnf.engines.circuits import as_circuits, count_circuits
+
+    if isinstance(batch, Circuit) or not isinstance(batch, Batch):
+        batch = batch if isinstance(batch, Circuit) else list(batch)
+        circuits = as_circuits(batch)
+        if circuits is not None:
+            limits: dict[str, Any] = {"timeout": timeout, "threads": threads, "memory": memory, "numbers": numbers}
+            common: dict[str, Any] = {"guarantee": guarantee, "of": of, "epsilon": epsilon, "delta": delta, "rng": rng}
+            return _table(*count_circuits(circuits, engine=engine, **common, **limits, **options))
     asked = Asked.check(engine, guarantee, of, epsilon, delta, options)
-    limit = make_limit(timeout, threads)
+    limit = make_limit(timeout, threads, memory)
     seed = make_seed(rng)
-    stacked = batch if isinstance(batch, Batch) else Batch.of(batch)
+    stacked = batch if isinstance(batch, Batch) else Batch.of(batch)  # type: ignore[arg-type]
     places = np.arange(len(stacked)) if numbers is None else np.ascontiguousarray(numbers)
     if places.shape != (len(stacked),) or places.dtype.kind not in "iu" or np.any(places < 0):
         raise ValueError(f"numbers must be one whole number, not negative, for each of {len(stacked)} formulas")
@@ -64,9 +78,17 @@ def count_many(
         if len(columns["met"]) < len(stacked):
             late = _late(stacked, len(columns["met"]), asked, limit)
             columns = {name: np.concatenate([columns[name], late[name]]) for name in columns}
+    return _with_plain(columns, seed)
+
+
+def _table(estimates: list[Estimate], seed: int) -> Table:
+    return _with_plain(_columns(estimates), seed)
+
+
+def _with_plain(columns: Table, seed: int) -> Table:
     plain = {name.removeprefix("log_"): _exp(columns[name], name) for name in LOGS}
     order = (*LOGS, "guarantee", "of", "engine", "samples", "met")
-    return {**plain, **{name: columns[name] for name in order}, "seed": np.full(len(stacked), seed)}
+    return {**plain, **{name: columns[name] for name in order}, "seed": np.full(len(columns["met"]), seed)}
 
 
 def _exp(logs: npt.NDArray[np.float64], name: str) -> npt.NDArray[np.float64]:
@@ -94,7 +116,7 @@ def _late(batch: Batch, first: int, asked: Asked, limit: Limit) -> Table:
     return table
 
 
-def _columns(estimates: list[Any]) -> Table:
+def _columns(estimates: list[Estimate]) -> Table:
     table: Table = {name: np.array([getattr(e, name) for e in estimates], dtype=np.float64) for name in LOGS}
     table["samples"] = np.array([e.samples for e in estimates], dtype=np.int64)
     table["met"] = np.array([e.met for e in estimates], dtype=bool)

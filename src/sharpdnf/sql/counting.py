@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sharpdnf.dnf import Batch, FloatArray, IntArray
-from sharpdnf.engines.counting import make_seed
+from sharpdnf.engines.front import make_seed
 from sharpdnf.engines.many import count_many
 from sharpdnf.sql.emit.lineage import select
 

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from sharpdnf.dnf import DNF
 from sharpdnf.errors import LimitError
-from sharpdnf.learn.cell import Perceptron, sum_edges
 from sharpdnf.learn.graph import Edges, Graph, Relation
+from sharpdnf.learn.layers import Perceptron, sum_edges
 from sharpdnf.learn.model import Network, States
 
 BLOCK = 2048

@@ -1,6 +1,6 @@
 """Rows -> the tables and figures of Abboud, Ceylan and Lukasiewicz (AAAI 2020). Never loads a model.
 
-A row is one formula under one distribution: what :mod:`sharpdnf.learn.evaluate` writes. Every table prints the
+A row is one formula under one distribution: what :mod:`sharpdnf.paper.evaluate` writes. Every table prints the
 paper's figure, ours with a 95 % Wilson interval, and beside both the ``conditioned`` engine and the independent-clause
 formula 1 - prod(1 - p(C)), because the additive metric is trivial where answers are near zero (w >= 21).
 """
@@ -8,6 +8,7 @@ formula 1 - prod(1 - p(C)), because the additive metric is trivial where answers
 from __future__ import annotations
 
 import csv
+import io
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -17,8 +18,9 @@ from typing import Any
 import numpy as np
 
 from sharpdnf.dnf import FloatArray
-from sharpdnf.errors import CheckpointError, MissingExtra
-from sharpdnf.learn.rows import Row, Runtime, Trace, read_records
+from sharpdnf.errors import CheckpointError, needs_extra
+from sharpdnf.files import replacing, write_atomically
+from sharpdnf.paper.rows import Row, Runtime, Trace, read_records
 
 THRESHOLDS = (0.02, 0.05, 0.10, 0.15)
 Accuracies = tuple[float, float, float, float]
@@ -307,8 +309,7 @@ def heat_map(rows: Sequence[Row], path: Path) -> None:
     axes.plot([0, 1], [0, 1], color="0.6", linewidth=0.5, linestyle=":")
     figure.colorbar(image, label="formulas in the cell", format="%d")
     axes.set(xlabel="label", ylabel="network", title=f"Figure 3: structure test set, {len(rows)} formulas")
-    figure.savefig(path, dpi=150)
-    plot.close(figure)
+    _save(plot, figure, path)
 
 
 def trace_figure(traces: Sequence[Trace], path: Path) -> None:
@@ -326,15 +327,18 @@ def trace_figure(traces: Sequence[Trace], path: Path) -> None:
     axes.set_yticks(range(0, len(formulas), 2), [str(f) for f in formulas[::2]])
     axes.set(xlabel="message-passing iteration", ylabel="formula", title="Figure 4: estimates over the iterations")
     figure.colorbar(image, label="probability")
-    figure.savefig(path, dpi=150)
+    _save(plot, figure, path)
+
+
+def _save(plot: Any, figure: Any, path: Path) -> None:
+    with replacing(path) as file:
+        figure.savefig(file, format="png", dpi=150)
     plot.close(figure)
 
 
 def _matplotlib() -> Any:
-    try:
+    with needs_extra("drawing figures", "train"):
         import matplotlib
-    except ImportError:
-        raise MissingExtra("drawing figures", "train") from None
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
@@ -361,12 +365,12 @@ def write_report(source: Path, out: Path) -> list[Path]:
             written.append(out / f"figure{number}.png")
             draw(data, written[-1])  # type: ignore[operator]
             parts += [f"![Figure {number}](figure{number}.png)", ""]
-    written[0].write_text("\n".join(parts), encoding="utf-8")
-    with written[1].open("w", newline="", encoding="utf-8") as file:
-        records = tidy_accuracies(rows)
-        writer = csv.DictWriter(file, list(records[0]) if records else ["model"], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(records)
+    write_atomically(written[0], "\n".join(parts).encode())
+    records, text = tidy_accuracies(rows), io.StringIO(newline="")
+    writer = csv.DictWriter(text, list(records[0]) if records else ["model"], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(records)
+    write_atomically(written[1], text.getvalue().encode())
     return written
 
 

@@ -7,16 +7,13 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sharpdnf.errors import ConfigError, needs_extra
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from sharpdnf.dnf import DNF, FloatArray
     from sharpdnf.learn.config import Config
     from sharpdnf.learn.train import Report
 
@@ -37,6 +34,7 @@ def train(
 
     An experiment that goes on from another (run.init names its file) trains that one first, in the directory beside.
     """
+    from sharpdnf.engines.sampling import label
     from sharpdnf.learn.config import read_config
 
     with needs_extra("training", "train"):
@@ -48,7 +46,7 @@ def train(
         before = config.run.init
         init = str(directory.parent / Path(before).stem) if before.endswith(".toml") else before
         typer.echo(f"{stage} in {own}", err=True)
-        run(replace(config, run=replace(config.run, init=init)), own, sampling_label, _show)
+        run(replace(config, run=replace(config.run, init=init)), own, label, _show)
     typer.echo(f"\nthe trained network is in {directory / 'final'}, the best by validation in {directory / 'best'}")
 
 
@@ -73,24 +71,6 @@ def _show(report: Report) -> None:
     typer.echo(line.ljust(100) + end, nl=False, err=True)
 
 
-def sampling_label(dnf: DNF, **options: Any) -> tuple[float, FloatArray | None]:
-    """The labeller that learning is handed: sampling with a guarantee, and posteriors from the same samples."""
-    from sharpdnf.engines.sampling import label
-
-    return label(dnf, **options)
-
-
-def klm_label(
-    dnf: DNF, *, epsilon: float, delta: float, rng: np.random.Generator, marginals: bool
-) -> tuple[float, None]:
-    """The paper's labeller: KLM, clipped to 1. It has no posteriors to give."""
-    from sharpdnf.engines import count
-
-    if marginals:
-        raise ConfigError('dataset.labels = "klm" has no marginals: use "sampling"')
-    return count(dnf, engine="klm", epsilon=epsilon, delta=delta, rng=rng, threads=1).log_prob, None
-
-
 def build_dataset(
     experiment: Annotated[Path, typer.Argument(help="an experiment file with a [dataset] table")],
     out: Annotated[Path | None, typer.Option(help="directory, instead of the file's")] = None,
@@ -102,15 +82,15 @@ def build_dataset(
     from rich.progress import Progress as Bar
 
     from sharpdnf.learn.config import read_config
-    from sharpdnf.learn.dataset import build
+    from sharpdnf.paper.build import build
+    from sharpdnf.paper.labels import LABELLERS
 
     config = read_config(experiment).dataset
-    label = klm_label if config.labels == "klm" else sampling_label
     directory = out or Path(config.directory)
     text = TextColumn("{task.description}"), TextColumn("formulas  {task.fields[left]}")
     with Bar(text[0], BarColumn(), MofNCompleteColumn(), text[1], console=Console(stderr=True)) as bar:
         task = bar.add_task("", total=None, left="")
-        for split, done, total, seconds_left in build(config, directory, label, workers):
+        for split, done, total, seconds_left in build(config, directory, LABELLERS[config.labels], workers):
             left = f"{seconds_left / 60:.0f} min left" if math.isfinite(seconds_left) and done < total else ""
             bar.update(task, description=split, completed=done, total=total, left=left)
     typer.echo(f"the dataset is in {directory}")

@@ -33,7 +33,7 @@ SPLITS = {name: number for number, name in enumerate(SETS)}
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
+class Member:
     """One formula of a set under one of its distributions."""
 
     set: str
@@ -50,7 +50,7 @@ def num_distributions(name: str) -> int:
     return 1 if name.startswith("size-") else 4
 
 
-def example(name: str, index: int, shift: int, seed: int = 0) -> Example:
+def member(name: str, index: int, shift: int, seed: int = 0) -> Member:
     """What example ``index`` of a set is, without drawing it."""
     sizes = SETS[name]
     ends = list(accumulate(sizes.values()))
@@ -66,11 +66,11 @@ def example(name: str, index: int, shift: int, seed: int = 0) -> Example:
         family = "uniform"
     elif name == "fully-privileged" or random_stream(seed, Stream.SET_FAMILY, SPLITS[name], index).integers(2):
         family = "privileged"
-    return Example(name, index, shift, n, num_clauses, width, family)
+    return Member(name, index, shift, n, num_clauses, width, family)
 
 
-def draw(what: Example, seed: int = 0, variant: str = "text") -> DNF:
-    """The formula of an example: pure in (seed, set, index, shift)."""
+def draw(what: Member, seed: int = 0, variant: str = "text") -> DNF:
+    """The formula of a member: pure in (seed, set, index, shift)."""
     if what.set.endswith("-code"):
         variant = "code"
     rng = random_stream(seed, Stream.SET_FORMULA, SPLITS[what.set], what.index)
@@ -83,7 +83,7 @@ def draw(what: Example, seed: int = 0, variant: str = "text") -> DNF:
     return quarter_shifts(dnf)[what.shift]
 
 
-def subset(name: str, size: int | None, seed: int = 0) -> list[Example]:
+def subset(name: str, size: int | None, seed: int = 0) -> list[Member]:
     """``size`` examples stratified by number of variables and setting, one distribution each; None for the whole set.
 
     The strata keep the set's proportions. Taking one distribution a formula keeps the examples independent.
@@ -91,7 +91,7 @@ def subset(name: str, size: int | None, seed: int = 0) -> list[Example]:
     sizes, shifts = SETS[name], num_distributions(name)
     total = sum(sizes.values())
     if size is None or size >= total * shifts:
-        return [example(name, i, shift, seed) for i in range(total) for shift in range(shifts)]
+        return [member(name, i, shift, seed) for i in range(total) for shift in range(shifts)]
     out, start = [], 0
     for n, count in sizes.items():
         taken, turn = min(count, max(1, round(size * count / total))), len(settings(n))
@@ -99,6 +99,6 @@ def subset(name: str, size: int | None, seed: int = 0) -> list[Example]:
             # Strides of 12 through a turn of the settings (23 or 29, both prime), so that part of a turn is spread too.
             first = j - j % turn
             place = first + 12 * j % turn if first + turn <= count else j
-            out.append(example(name, start + place, place % shifts, seed))
+            out.append(member(name, start + place, place % shifts, seed))
         start += count
     return out

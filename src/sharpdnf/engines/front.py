@@ -6,11 +6,12 @@ import math
 import operator
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from sharpdnf.circuit import Circuit
 from sharpdnf.dnf import DNF, Batch, IntArray
 from sharpdnf.engines.bounds import certified_bounds, clip
 from sharpdnf.engines.registry import Engine, check_guarantee, check_options, find, require_dnf
@@ -18,13 +19,13 @@ from sharpdnf.estimate import OF, Estimate, Limit, check_tolerance, exact_estima
 from sharpdnf.simplify import Simplified, simplify, trivial_log_prob
 
 Seed = int | np.random.Generator | None
-COMPILE_WORK = 50_000_000
-"""Literals looked at for an integer that nobody asked for: bounds that meet to rounding are cheap, their circuit need
-not be."""
+COMPILE_WORK = 10_000_000
+"""Operations of each exact method for an integer that nobody asked for: bounds that meet to rounding are cheap, their
+circuit need not be."""
 
 
 def count(
-    dnf: DNF,
+    dnf: DNF | Circuit,
     *,
     guarantee: str | None = None,
     of: str = "prob",
@@ -32,6 +33,7 @@ def count(
     delta: float = 0.05,
     rng: Seed = None,
     timeout: float | None = None,
+    memory: int | None = None,
     threads: int | None = None,
     engine: str = "auto",
     **options: Any,
@@ -41,12 +43,17 @@ def count(
     ``guarantee`` is "exact", "relative" (within a factor 1 +- epsilon with probability 1 - delta), "additive",
     "bounds" (a certain interval) or "none"; None means the engine's own, relative for ``auto``. With
     ``of="complement"`` a relative guarantee is about 1 - P, the probability that it is false: where P is near 1 a
-    factor of P says little. At ``timeout`` seconds the best answer so far comes back with ``met=False`` and its
-    certified bounds.
+    factor of P says little. At ``timeout`` seconds, or when an exact method has used ``memory`` bytes (2 GiB unless
+    told), the best answer so far comes back with ``met=False`` and its certified bounds.
     """
+    if isinstance(dnf, Circuit):
+        from sharpdnf.engines.circuits import count_circuit
+
+        limits: dict[str, Any] = {"timeout": timeout, "threads": threads, "memory": memory, "engine": engine, **options}
+        return count_circuit(dnf, guarantee=guarantee, of=of, epsilon=epsilon, delta=delta, rng=rng, **limits)
     started = time.perf_counter()
     asked = Asked.check(engine, guarantee, of, epsilon, delta, options)
-    limit = make_limit(timeout, threads)
+    limit = make_limit(timeout, threads, memory)
     seed = make_seed(rng)
     require_dnf(dnf)
     if asked.engine.run_batch is not None:
@@ -112,14 +119,17 @@ def _batch_of_one(dnf: DNF, asked: Asked, seed: int, limit: Limit) -> Estimate:
     return estimate_of(columns, asked.epsilon, asked.delta)
 
 
-def make_limit(timeout: float | None, threads: int | None) -> Limit:
-    """``timeout`` seconds from now; ``threads`` None means all cores this process may use."""
+def make_limit(timeout: float | None, threads: int | None, memory: int | None = None) -> Limit:
+    """``timeout`` seconds from now; ``threads`` None means all cores this process may use, ``memory`` is in bytes."""
     if timeout is not None and not timeout >= 0.0:
         raise ValueError(f"timeout must not be negative, not {timeout}")
     if threads is not None and threads < 1:
         raise ValueError(f"threads must be at least 1, not {threads}")
+    if memory is not None and operator.index(memory) < 0:
+        raise ValueError(f"memory must not be negative, not {memory}")
     deadline = math.inf if timeout is None else time.monotonic() + timeout
-    return Limit(deadline=deadline, threads=threads or available_cores())
+    limit = Limit(deadline=deadline, threads=threads or available_cores())
+    return limit if memory is None else replace(limit, memory=operator.index(memory))
 
 
 def available_cores() -> int:
@@ -262,7 +272,7 @@ def _model_count(dnf: DNF, estimate: Estimate, wanted: str, limit: Limit) -> int
 
 
 def _exact_models(dnf: DNF, work: int | None, limit: Limit) -> int | None:
-    from sharpdnf.engines.dtree import compile as compile_dnf
+    from sharpdnf.engines.exact import compile as compile_dnf
 
-    compiled = compile_dnf(dnf, limit, work=work)
+    compiled = compile_dnf(dnf, limit, operations=work)
     return None if compiled is None else compiled.count(limit)

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sharpdnf.cli.program import NOT_MET
+from sharpdnf.files import replacing
+
 if TYPE_CHECKING:
     from sharpdnf.sql import Answers, ProbDB
-
-NOT_MET = 3
-"""Exit code: an answer did not reach its guarantee in the time limit."""
 
 UNFOLDED = 100_000
 """Characters: a pipe or a file has no width."""
@@ -137,4 +137,5 @@ def _write(answers: Answers, csv: bool, json: bool, parquet: Path | None) -> Non
     if parquet is not None:
         import pyarrow.parquet
 
-        pyarrow.parquet.write_table(data, parquet)
+        with replacing(parquet) as file:
+            pyarrow.parquet.write_table(data, file)

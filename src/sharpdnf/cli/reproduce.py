@@ -34,8 +34,8 @@ def reproduce(
 
     What is measured is kept in --out: run it again after a kill and it goes on, with new weights it measures anew.
     """
-    from sharpdnf.reproduce import GROUPS
-    from sharpdnf.reproduce import reproduce as run
+    from sharpdnf.paper.reproduce import GROUPS
+    from sharpdnf.paper.reproduce import reproduce as run
 
     written = run(
         out,
@@ -56,7 +56,7 @@ def report(
     out: Annotated[Path | None, typer.Option(help="where tables and figures go; default beside the rows")] = None,
 ) -> None:
     """Make the paper's tables and figures from rows alone, without a model."""
-    from sharpdnf.report import write_report
+    from sharpdnf.paper.report import write_report
 
     for path in write_report(source, out or source):
         typer.echo(path)
@@ -71,7 +71,7 @@ def calibrate(
 
     The formulas are of another seed than those of the tables, which say how often the intervals held.
     """
-    from sharpdnf.reproduce import calibrate as run
+    from sharpdnf.paper.calibrate import calibrate as run
 
     count = run(weights, out, jobs=jobs or os.cpu_count() or 1, say=_say)
     _say_end()
