@@ -5,9 +5,13 @@ And what several modules share: a PostgreSQL server of their own, ears for Ctrl-
 
 import signal
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    import sharpdnf
 
 settings.register_profile("no clock", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("no clock")
@@ -22,6 +26,14 @@ def address() -> Iterator[str]:
         pytest.skip("no postgres binary: install Debian's postgresql package to run these tests")
     with private_postgres() as found:
         yield found
+
+
+@pytest.fixture
+def db() -> "sharpdnf.ProbDB":
+    """A database of four uncertain edges."""
+    from sql_edges import edge_database
+
+    return edge_database()
 
 
 @pytest.fixture
