@@ -146,7 +146,7 @@ class Worker:
 
     def _explain(self, _: bytes, answers: int, index: int, top: int) -> tuple[dict[str, Any], bytes]:
         reasons = self._kept(answers).explain(index, top)
-        return {"reasons": [(reason.row, reason.prob, reason.influence) for reason in reasons]}, b""
+        return {"reasons": [asdict(reason) for reason in reasons]}, b""
 
 
 def locked_database(path: str | None, memory: int, threads: int) -> Any:

@@ -194,9 +194,9 @@ def _value_kinds(
     text = standing(context, side, [cte.copy() for cte in ctes]).sql(context.dialect.name)
     kinds = list(context.catalog.affinities(text, count))
     for i, item in enumerate(items if len(items) == count else ()):
-        value = item.unnest()
         if kinds[i]:
             continue
+        value = _behind(item, side, ctes).unnest()
         if isinstance(value, exp.Null):
             kinds[i] = "null"
         elif isinstance(value, exp.Literal):
@@ -204,3 +204,19 @@ def _value_kinds(
         elif isinstance(value, NUMBERS):
             kinds[i] = "number"
     return [kind or "any" for kind in kinds]
+
+
+def _behind(item: exp.Expr, side: exp.Select, ctes: list[exp.CTE]) -> exp.Expr:
+    """The expression that a column shows which common table expressions only pass on; the item itself otherwise."""
+    while isinstance(item, exp.Column):
+        start = side.args.get("from_")
+        tables = [start.this, *(join.this for join in side.args.get("joins") or ())] if start is not None else []
+        names = [found.name for found in tables if isinstance(found, exp.Table) and found.alias == item.table]
+        bodies = [cte.this for cte in ctes if cte.alias in names and not cte.args["alias"].columns]
+        if len(bodies) != 1 or not isinstance(bodies[0], exp.Select):
+            return item
+        shown = [entry.unalias() for entry in bodies[0].expressions if entry.alias == item.name]
+        if len(shown) != 1:
+            return item
+        item, side = shown[0], bodies[0]
+    return item

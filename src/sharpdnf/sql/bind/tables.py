@@ -16,6 +16,9 @@ from sharpdnf.sql.parse.faithful import check_faithful
 from sharpdnf.sql.parse.text import parse_select, written_back
 from sharpdnf.sql.refusal import refuse
 
+FILES = (".parquet", ".csv", ".tsv", ".json", ".ndjson", ".gz")
+"""How the names of data files end."""
+
 
 @dataclass(frozen=True, slots=True)
 class Environment:
@@ -67,7 +70,7 @@ class Tables:
         if (parts, env.home) not in self._relations:
             found = self.catalog.resolve(parts, env.home)
             if found is None:
-                raise SQLError(f"no table or view {'.'.join(parts)!r} in the database")
+                raise SQLError(_missing(".".join(parts)))
             self._relations[parts, env.home] = found
         return self._relations[parts, env.home]
 
@@ -212,6 +215,17 @@ class Tables:
         alias = node.args.get("alias") or exp.TableAlias(this=node.this.copy())
         joins = node.args.get("joins")
         node.replace(exp.Subquery(this=inner, alias=alias.copy(), joins=[j.copy() for j in joins] if joins else None))
+
+
+def _missing(name: str) -> str:
+    """The error of a name that means no relation; the name of a file gets a hint."""
+    stem, _, ending = name.rpartition("/")[2].partition(".")
+    if f".{ending.lower()}".endswith(FILES):
+        return (
+            f"{name!r} is a file, which a query cannot name: write db.register({stem!r}, {name!r}), with prob= if its "
+            f"rows are uncertain, and FROM {stem}"
+        )
+    return f"no table or view {name!r} in the database"
 
 
 def children(node: exp.Expr) -> Iterator[exp.Expr]:
