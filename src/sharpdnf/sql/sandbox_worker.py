@@ -10,6 +10,7 @@ import sys
 import threading
 import warnings
 from collections import OrderedDict
+from dataclasses import asdict
 from typing import Any, BinaryIO
 
 import numpy as np
