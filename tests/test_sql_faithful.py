@@ -125,7 +125,11 @@ def values(rows: list[Any]) -> list[tuple[Any, str]]:
 
 
 def opened(kind: str, request: pytest.FixtureRequest) -> tuple[Database, sharpdnf.ProbDB]:
-    database = Database(kind, request.getfixturevalue("address") if kind == "postgres" else None)
+    return declared(Database(kind, request.getfixturevalue("address") if kind == "postgres" else None))
+
+
+def declared(database: Database) -> tuple[Database, sharpdnf.ProbDB]:
+    """The database with one uncertain table of ``ROWS``."""
     database.run("CREATE TABLE e (k INTEGER, a INTEGER, b INTEGER, s VARCHAR(9), p DOUBLE PRECISION)")
     for k, a, b, s in ROWS:
         shown = ", ".join("NULL" if v is None else f"'{v}'" if isinstance(v, str) else str(v) for v in (k, a, b, s))

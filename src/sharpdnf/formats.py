@@ -28,7 +28,7 @@ from typing import IO, Literal, get_args
 import numpy as np
 
 from sharpdnf import _native
-from sharpdnf.dnf import DNF, FloatArray
+from sharpdnf.dnf import DNF, FloatArray, require_dnf
 from sharpdnf.errors import InvalidFormula, LimitError, ParseError
 from sharpdnf.files import replacing
 
@@ -63,6 +63,8 @@ def read(path: Path, dialect: str | None = None) -> DNF:
 def reads(text: str | bytes, dialect: str | None = None) -> DNF:
     """Reads a formula from a string."""
     _check_dialect(dialect)
+    if not isinstance(text, str | bytes | bytearray | memoryview):  # bytes(7) would be seven zeros
+        raise TypeError(f"expected text or bytes, not {type(text).__name__}: sharpdnf.read takes a path")
     data = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else bytes(text)
     return _parse((data[i : i + CHUNK] for i in range(0, len(data), CHUNK)), "<text>", dialect)
 
@@ -93,7 +95,7 @@ def encode(dnf: DNF, dialect: str = "sharpdnf") -> Iterator[bytes]:
     """The text in chunks; what the dialect cannot say is refused at once, not half way."""
     if dialect not in WRITE_DIALECTS:
         raise ValueError(f"unknown dialect {dialect!r}: choose from {', '.join(WRITE_DIALECTS)}")
-    head = _HEADS[dialect](dnf)
+    head = _HEADS[dialect](require_dnf(dnf))
     return _encode(dnf, head, negate=dialect == "cnf-negation")
 
 

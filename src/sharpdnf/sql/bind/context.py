@@ -12,16 +12,11 @@ from sqlglot.dialects.sqlite import SQLite
 from sharpdnf.sql.backends.dialect import Dialect
 from sharpdnf.sql.backends.names import quoted
 from sharpdnf.sql.backends.protocol import Catalog, Relation
+from sharpdnf.sql.bind.affinities import check_affinities, standing
 from sharpdnf.sql.bind.scope import Scope, UnknownColumn
 from sharpdnf.sql.bind.tables import Environment, Tables
 from sharpdnf.sql.bind.tree import Condition, Output, Query, Select, Shared
 from sharpdnf.sql.refusal import refuse
-
-NUMBERS = (
-    exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg, exp.Predicate, exp.Not, exp.BitwiseAnd, exp.BitwiseOr,
-    exp.BitwiseNot, exp.BitwiseLeftShift, exp.BitwiseRightShift, exp.Connector,
-)  # fmt: skip
-"""Operators whose value in SQLite is a number or NULL."""
 
 
 class Backticks(SQLite):
@@ -117,7 +112,7 @@ class Binding:
         labels = self.describe(body)
         if labels is None:
             raise UnknownColumn(f"the database cannot read {body.sql(self.dialect.name)[:120]!r} on its own")
-        check_affinities(self, body, len(labels), self.certain_ctes())
+        check_affinities(self.catalog, body, len(labels), self.certain_ctes())
         columns = tuple(Output(label, self.fold(quoted(label)), f"_c{i}") for i, label in enumerate(labels))
         shared = Shared(self.fresh("sharpdnf_q"), columns, body=body)
         self.certain.append(shared)
@@ -130,7 +125,7 @@ class Binding:
     def describe(self, body: exp.Expr) -> tuple[str, ...] | None:
         """The column names of certain SQL that stands on its own; None if the database cannot read it."""
         writer = Backticks if self.dialect.quoted_names_may_be_strings else self.dialect.name
-        return self.catalog.describe(standing(self, body, self.certain_ctes()).sql(writer))
+        return self.catalog.describe(standing(body, self.certain_ctes()).sql(writer))
 
 
 def certain_cte(shared: Shared) -> exp.CTE:
@@ -138,15 +133,6 @@ def certain_cte(shared: Shared) -> exp.CTE:
     assert shared.body is not None
     columns = [quoted(f"_c{i}") for i in range(len(shared.columns))]
     return exp.CTE(this=shared.body.copy(), alias=exp.TableAlias(this=quoted(shared.name), columns=columns))
-
-
-def standing(context: Binding, body: exp.Expr, ctes: list[exp.CTE]) -> exp.Select:
-    """SELECT * FROM the body, with the common table expressions in front that it may read."""
-    name = context.fresh("sharpdnf_d")
-    star = exp.select(exp.Star()).from_(quoted(name))
-    cte = exp.CTE(this=body.copy(), alias=exp.TableAlias(this=quoted(name)))
-    star.set("with_", exp.With(expressions=[*ctes, cte]))
-    return star
 
 
 def rename(context: Binding, columns: tuple[Output, ...], names: list[exp.Expr]) -> tuple[Output, ...]:
@@ -157,66 +143,3 @@ def rename(context: Binding, columns: tuple[Output, ...], names: list[exp.Expr])
         refuse("a column alias list over the probability column", "the column is hidden; select the others first")
     renamed = [Output(name.name, context.fold(name), column.name) for name, column in zip(names, columns, strict=False)]
     return (*renamed, *columns[len(names) :])
-
-
-def check_affinities(context: Binding, body: exp.Expr, count: int, ctes: list[exp.CTE]) -> None:
-    """Refuses a compound of columns with different affinities where it is no result by itself.
-
-    If SQLite stores its rows before it reads them, it converts them to the affinity of one side; if it does not, it
-    leaves them as they are. Which of both is a matter of its plan.
-    """
-    if not context.dialect.affinities or not isinstance(body, exp.SetOperation):
-        return
-    sides: list[exp.Select] = []
-    node: exp.Expr = body
-    while isinstance(node, exp.SetOperation):
-        sides += list(node.expression.find_all(exp.Select))[:1]
-        node = node.this
-    sides += list(node.find_all(exp.Select))[:1]
-    shown = [[item.unalias() for item in side.expressions[:count]] for side in sides]
-    if all(items == shown[0] for items in shown):
-        return
-    kinds = [_value_kinds(context, side, items, count, ctes) for side, items in zip(sides, shown, strict=True)]
-    for i in range(count):
-        found = {kind[i] for kind in kinds} - {"null"}
-        mixed = {"any", "text"} & found and {"INTEGER", "REAL"} & found
-        if mixed or (found & {"any", "number", "INTEGER", "REAL"} and "TEXT" in found):
-            refuse(
-                "a UNION of columns with different affinities within a query",
-                "SQLite converts the values or not, as it plans; cast them to one type",
-            )
-
-
-def _value_kinds(
-    context: Binding, side: exp.Select, items: list[exp.Expr], count: int, ctes: list[exp.CTE]
-) -> list[str]:
-    """The affinity of every column; for expressions, which have none: number, text, null or any."""
-    text = standing(context, side, [cte.copy() for cte in ctes]).sql(context.dialect.name)
-    kinds = list(context.catalog.affinities(text, count))
-    for i, item in enumerate(items if len(items) == count else ()):
-        if kinds[i]:
-            continue
-        value = _behind(item, side, ctes).unnest()
-        if isinstance(value, exp.Null):
-            kinds[i] = "null"
-        elif isinstance(value, exp.Literal):
-            kinds[i] = "text" if value.is_string else "number"
-        elif isinstance(value, NUMBERS):
-            kinds[i] = "number"
-    return [kind or "any" for kind in kinds]
-
-
-def _behind(item: exp.Expr, side: exp.Select, ctes: list[exp.CTE]) -> exp.Expr:
-    """The expression that a column shows which common table expressions only pass on; the item itself otherwise."""
-    while isinstance(item, exp.Column):
-        start = side.args.get("from_")
-        tables = [start.this, *(join.this for join in side.args.get("joins") or ())] if start is not None else []
-        names = [found.name for found in tables if isinstance(found, exp.Table) and found.alias == item.table]
-        bodies = [cte.this for cte in ctes if cte.alias in names and not cte.args["alias"].columns]
-        if len(bodies) != 1 or not isinstance(bodies[0], exp.Select):
-            return item
-        shown = [entry.unalias() for entry in bodies[0].expressions if entry.alias == item.name]
-        if len(shown) != 1:
-            return item
-        item, side = shown[0], bodies[0]
-    return item

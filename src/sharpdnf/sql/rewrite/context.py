@@ -10,7 +10,8 @@ from sqlglot import exp
 from sharpdnf.sql.backends.dialect import Dialect
 from sharpdnf.sql.backends.names import quoted
 from sharpdnf.sql.backends.rows import recopied
-from sharpdnf.sql.bind.context import Binding, check_affinities, standing
+from sharpdnf.sql.bind.affinities import check_affinities, standing
+from sharpdnf.sql.bind.context import Binding
 from sharpdnf.sql.bind.tree import Item, Leaf, Output, Query, Select, Shared, Source, table
 from sharpdnf.sql.emit.sql import complete, cte, emit, emit_select
 from sharpdnf.sql.refusal import refuse
@@ -27,6 +28,8 @@ class Rows:
     columns: tuple[Output, ...]
     sides: tuple[Select, ...] = ()
     """The SELECTs of a set operation's sides, by which its columns get their types."""
+    distinct: bool = False
+    """Whether it is a UNION that takes equal values for one, such as 1 and 1.0."""
 
     @property
     def lineage(self) -> int:
@@ -81,7 +84,8 @@ class Rewriting:
     def hoist(self, rows: Rows, name: str | None = None) -> Source:
         """Makes a rewritten query a common table expression of the result; the FROM item that reads it."""
         body = emit(rows.selects)
-        check_affinities(self.binding, body, len(rows.columns), self._known(body))
+        known = self._known(body)
+        check_affinities(self.binding.catalog, body, len(rows.columns), known, distinct=rows.distinct)
         name = name or self.binding.fresh("sharpdnf_q")
         self.ctes.append(cte(name, body))
         lineage, identity = ([f"_{p}{i}" for i in range(n)] for p, n in (("l", rows.lineage), ("i", rows.identity)))
@@ -105,7 +109,7 @@ class Rewriting:
         select = exp.select(exp.Star()).from_(source.item)
         bare: frozenset[int] = frozenset()
         if self.dialect.affinities:
-            text = standing(self.binding, select, self._known(select)).sql(self.dialect.name)
+            text = standing(select, self._known(select)).sql(self.dialect.name)
             bare = self.binding.catalog.untyped(text, len(source.columns))
         number = exp.Window(this=exp.RowNumber(), partition_by=[])
         select.append("expressions", exp.alias_(number, NUMBER, quoted=True))
@@ -120,7 +124,7 @@ class Rewriting:
         count, found = len(rows.columns), set()
         for side in rows.sides:
             body = emit_select(side)
-            sql = standing(self.binding, body, self._known(body)).sql(self.dialect.name)
+            sql = standing(body, self._known(body)).sql(self.dialect.name)
             found.add((self.binding.catalog.affinities(sql, count), self.binding.catalog.untyped(sql, count)))
         if len(found) > 1:
             refuse(

@@ -19,6 +19,7 @@ SIDE = "_side"
 def rewrite_union(context: Rewriting, node: SetOperation) -> Rows:
     """Rows of both sides. In expected values UNION ALL keeps them apart by side, UNION takes equal ones for one."""
     sides = [context.query(context, side) for side in node.sides]
+    distinct = not node.all_ or any(side.distinct for side in sides)
     for i, side in enumerate(sides):
         if i and len(side.selects) > 1:  # keeps the order in which types are unified
             sides[i] = reread(context, side)
@@ -32,7 +33,7 @@ def rewrite_union(context: Rewriting, node: SetOperation) -> Rows:
         select.lineage += [null() for _ in range(lineage - len(select.lineage))]
         ids = select.identity if apart else []
         select.identity = [*ids, *(null() for _ in range(identity - len(ids)))] if apart else []
-    rows = Rows(selects, sides[0].columns, tuple(part for side in sides for part in side.parts()))
+    rows = Rows(selects, sides[0].columns, tuple(part for side in sides for part in side.parts()), distinct)
     return by_value(context, rows) if context.expected and not apart else rows
 
 
