@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, settings
 if TYPE_CHECKING:
     from command_line import Run
 
+    import sharpdnf
     from sharpdnf.learn.counter import NeuralCounter
 
 settings.register_profile("no clock", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -32,6 +33,14 @@ def address() -> Iterator[str]:
         pytest.skip("no postgres binary: install Debian's postgresql package to run these tests")
     with private_postgres() as found:
         yield found
+
+
+@pytest.fixture
+def db() -> "sharpdnf.ProbDB":
+    """A database of four uncertain edges."""
+    from sql_edges import edge_database
+
+    return edge_database()
 
 
 @pytest.fixture

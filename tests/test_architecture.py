@@ -82,6 +82,36 @@ def test_every_module_has_a_layer() -> None:
     assert modules - {"__init__"} <= set(LEVEL)
 
 
+def sql_imports(path: Path) -> list[str]:
+    """The modules of ``sharpdnf.sql`` that a file imports anywhere, without that prefix."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        module = node.module or "" if isinstance(node, ast.ImportFrom) else ""
+        if module.startswith("sharpdnf.sql."):
+            found.append(module.removeprefix("sharpdnf.sql."))
+    return found
+
+
+SQL_ROOMS = ["refusal", "backends", "parse", "bind", "emit", "rewrite"]
+"""In the order of the imports: emitting knows the tree, and the rewriting asks the database about what it emits."""
+
+
+def test_the_rooms_of_sql_import_one_way() -> None:
+    for level, room in enumerate(SQL_ROOMS[1:], start=1):
+        for path in (PACKAGE / "sql" / room).glob("*.py"):
+            others = {module.split(".")[0] for module in sql_imports(path)}
+            assert others <= set(SQL_ROOMS[: level + 1]), f"{path.relative_to(PACKAGE)} imports {sorted(others)}"
+
+
+def test_no_module_asks_which_database_it_talks_to() -> None:
+    for path in (PACKAGE / "sql").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Compare):
+                constants = {c.value for c in [node.left, *node.comparators] if isinstance(c, ast.Constant)}
+                about_dialect = "dialect" in ast.unparse(node)
+                assert not (about_dialect and constants & {"duckdb", "sqlite", "postgres"}), path
+
+
 def test_only_the_command_line_prints() -> None:
     for path in PACKAGE.rglob("*.py"):
         if path.relative_to(PACKAGE).parts[0] != "cli":
