@@ -128,7 +128,7 @@ class Estimate:
     count: int | float | None = None
     """2^n P, an int where it is exact; None if the answer is no count, as for a conditional probability."""
     log_wmc: float | None = None
-    """Of the weighted count, or None likewise."""
+    """The natural logarithm of the weighted count; None if the answer is no count."""
     info: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
