@@ -14,11 +14,11 @@ import sharpdnf
 PACKAGE = Path(sharpdnf.__file__).parent
 # A module may import those of its own layer and of the layers before it. Folders are named as one.
 LAYERS = [
-    "errors streams",
+    "errors streams notebook",
     "files",
     "estimate",
     "_native",
-    "dnf",
+    "dnf algebra",
     "circuit builder relax",
     "compiled circuit_compile circuit_formats nnf formats simplify generate learn",
     "engines",

@@ -218,7 +218,9 @@ class State(ABC):
         while isinstance(value, exp.Column) and not side.args.get("joins") and side.args.get("from_"):
             source, name = side.args["from_"].this, value.name
             body = bodies.get(source.name) if isinstance(source, exp.Table) else None
-            found = [item for item in body.expressions if item.alias == name] if isinstance(body, exp.Select) else []
+            if not isinstance(body, exp.Select):
+                break
+            found = [item for item in body.expressions if item.alias == name]
             if len(found) != 1:
                 break
             side, value = body, found[0].unalias().unnest()
