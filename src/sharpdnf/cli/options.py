@@ -17,9 +17,7 @@ Guarantee = Annotated[str | None, typer.Option(help="exact, relative, additive, 
 EngineName = Annotated[str, typer.Option(help="auto, or one of `sharpdnf engines`")]
 Timeout = Annotated[float | None, typer.Option(min=0, help="seconds; then the best answer so far, exit code 3")]
 Threads = Annotated[int | None, typer.Option(min=1, help="default: all cores; the answer does not depend on it")]
-Options = Annotated[
-    list[str] | None, typer.Option("-o", "--option", metavar="KEY=VALUE", help="option of the engine")
-]
+Options = Annotated[list[str] | None, typer.Option("-o", "--option", metavar="KEY=VALUE", help="option of the engine")]
 
 
 def split_options(options: Sequence[str] | None) -> dict[str, str]:
