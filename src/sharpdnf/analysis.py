@@ -42,7 +42,7 @@ class Posterior:
 
     prob: FloatArray
     log_prob: float
-    """Of the formula itself."""
+    """The natural logarithm of the probability of the formula itself."""
     exact: bool
     samples: int
     std_error: FloatArray

@@ -134,7 +134,7 @@ def row_header(width: int) -> str:
 
 
 def row(name: str, estimate: Estimate, width: int) -> str:
-    """The same as one line of a table; ``width`` is that of the first column."""
+    """An answer as one line of a table; ``width`` is that of the first column, in characters."""
     kind = estimate.guarantee if estimate.met else "NOT MET"
     return (
         f"{name:<{width}}  {scientific(estimate.log_prob):<12}  {interval(estimate):<27}  {kind:<10}  "

@@ -20,8 +20,8 @@ from sharpdnf.simplify import Simplified, simplify, trivial_log_prob
 
 Seed = int | np.random.Generator | None
 COMPILE_WORK = 10_000_000
-"""Operations of each exact method for an integer that nobody asked for: bounds that meet to rounding are cheap, their
-circuit need not be."""
+"""Operations that each exact method may spend on the exact number of models where the caller did not ask for an exact
+answer: bounds that meet may have been cheap to find, while a circuit that counts the models need not be."""
 
 
 def count(
