@@ -14,6 +14,7 @@ void bind_generate(nb::module_ &);
 void bind_batch(nb::module_ &);
 void bind_layers(nb::module_ &);
 void bind_lineage(nb::module_ &);
+void bind_frontier(nb::module_ &);
 
 NB_MODULE(_native, m) {
     m.doc() = "Kernels of sharpdnf: arrays in, numbers out, the GIL released.";
@@ -28,4 +29,5 @@ NB_MODULE(_native, m) {
     bind_batch(m);
     bind_layers(m);
     bind_lineage(m);
+    bind_frontier(m);
 }
