@@ -81,8 +81,7 @@ def sample_kernel(dnf: DNF, seed: int) -> tuple[int, float]:
 def kernel_log_prob(dnf: DNF, seed: int) -> tuple[int, float]:
     """(draws, log P) as the engine makes it of the kernel's draws."""
     draws, log_scale = sample_kernel(dnf, seed)
-    total = np.random.default_rng(seed).standard_gamma(draws)
-    return draws, min(0.0, log_scale + math.log(successes_needed(EPSILON, DELTA) - 1) - math.log(total))
+    return draws, min(0.0, log_scale + math.log((successes_needed(EPSILON, DELTA) - 1) / (draws - 1)))
 
 
 def relative_error(log_prob: float, log_reference: float) -> float:

@@ -71,7 +71,7 @@ def compare_pepin(binary: str, widths: list[int]) -> list[Row]:
         # relative error at (0.1, 0.05) is about 0.009, and ours is held to the smaller of that and what it showed.
         error = abs(answer / reference - 1)
         matched = min(0.009, max(error, 0.003))
-        # |error| of GBAS with k successes is sqrt(2 / (pi k)) in the mean, and k about (1.96 / epsilon)^2.
+        # |error| of sampling to k successes is sqrt(2 / (pi k)) in the mean, and k about (1.96 / epsilon)^2.
         epsilon = 1.96 / math.sqrt(2.0 / (math.pi * matched**2))
         rows.append(Row("pepin", "plain", N, dnf.num_clauses, w, 1, seconds, 0, error, math.nan))
         for name, asked in (("sampling vs pepin", 0.1), ("sampling at pepin's error", epsilon)):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from decimal import Decimal, getcontext
 
 import numpy as np
@@ -10,9 +12,9 @@ import pytest
 from oracle import enumerate_log_prob
 from scipy import special, stats
 
-from sharpdnf import DNF, count
+from sharpdnf import DNF, count, count_many
 from sharpdnf.engines.klm import klm, trials_needed
-from sharpdnf.engines.sampling import ESTIMATORS, hoeffding_draws, label, sampling, successes_needed
+from sharpdnf.engines.sampling import ESTIMATORS, draws_needed, label, sampling, successes_needed
 from sharpdnf.estimate import Limit
 from sharpdnf.generate import PaperSpec, paper
 
@@ -40,21 +42,79 @@ def too_many(seeds: int, delta: float) -> int:
 
 @pytest.mark.parametrize("estimator", ESTIMATORS[:1] + ESTIMATORS[2:])
 @pytest.mark.parametrize("name", HARD)
-def test_gbas_keeps_its_promise_on_hard_formulas(name: str, estimator: str) -> None:
+def test_sampling_keeps_its_promise_on_hard_formulas(name: str, estimator: str) -> None:
     epsilon, delta, seeds = 0.4, 0.2, 1500
-
-    scale = set()
 
     def run(rng: np.random.Generator) -> float:
         asked = {"guarantee": "relative", "epsilon": epsilon, "delta": delta, "estimator": estimator}
-        estimate = sampling(HARD[name], rng=rng, limit=Limit(), **asked)
-        scale.add(estimate.info["log_scale"])
-        return estimate.log_prob
+        return sampling(HARD[name], rng=rng, limit=Limit(), **asked).log_prob
 
-    failed = failures(run, HARD[name], epsilon, seeds)
-    assert failed <= too_many(seeds, delta)
-    if min(0.0, *scale) > enumerate_log_prob(HARD[name]) + math.log(1.0 + epsilon):  # else clipping to S' helps
-        assert failed >= stats.binom.ppf(1e-7, seeds, delta * 0.9)  # the law is exact: it fails as often as it says
+    assert failures(run, HARD[name], epsilon, seeds) <= too_many(seeds, delta)
+
+
+GRID = np.concatenate([np.linspace(1e-3, 1.0, 4001), 1.0 - np.logspace(-12, -1, 200), np.logspace(-6, -1, 200)])
+
+
+def negative_binomial_failure(k: int, epsilon: float, prob: np.ndarray) -> np.ndarray:
+    """P(|(k-1)/(N-1) - p| > epsilon p) where N is the number of draws until k successes, for each p.
+
+    Points where N - 1 meets the edge to within rounding count as failures on both sides.
+    """
+    edge_high, edge_low = (k - 1) / (prob * (1 + epsilon)), (k - 1) / (prob * (1 - epsilon))
+    too_few = np.floor(edge_high * (1 + 1e-13) - 1e-9) + 1  # N <= too_few: the estimate is too high
+    too_many_ = np.ceil(edge_low * (1 - 1e-13))  # N - 1 > edge: too low
+    return stats.binom.sf(k - 1, too_few, prob) + stats.binom.cdf(k - 1, too_many_, prob)
+
+
+@pytest.mark.parametrize("epsilon", [0.9, 0.5, 0.4, 0.2, 0.1, 0.05, 0.01])
+@pytest.mark.parametrize("delta", [0.9, 0.5, 0.2, 0.1, 0.08, 0.05, 1e-3, 1e-6])
+def test_the_exact_failure_is_below_delta_for_every_probability(epsilon: float, delta: float) -> None:
+    k = successes_needed(epsilon, delta)
+    edges = (k - 1) / (np.arange(k, min(40 * k, k + 4000)) * (1 + epsilon))  # where one more draw counts as too few
+    prob = np.concatenate([GRID, edges * (1 - 1e-9), edges * (1 + epsilon) / (1 - epsilon) * (1 + 1e-9)])
+    prob = prob[(prob > 0) & (prob <= 1)]
+    assert negative_binomial_failure(k, epsilon, prob).max() <= delta
+
+
+def test_below_the_condition_the_gamma_tail_is_no_bound() -> None:
+    """At (0.9, 0.1) the gamma tail allows k = 2: the condition of the proof is needed."""
+    assert special.gammainc(2, 1 / 1.9) + special.gammaincc(2, 1 / 0.1) <= 0.1
+    assert negative_binomial_failure(2, 0.9, GRID).max() > 0.2
+    assert successes_needed(0.9, 0.1) > 2
+
+
+def test_draws_that_all_succeed_say_one() -> None:
+    sure = DNF.from_clauses([[v] for v in range(1, 60)], np.full(59, 0.9))
+    estimate = sampling(
+        sure,
+        guarantee="relative",
+        epsilon=0.1,
+        delta=0.05,
+        rng=np.random.default_rng(0),
+        limit=Limit(),
+        estimator="direct",
+    )
+    assert estimate.samples == 385
+    assert estimate.prob == 1.0
+    assert estimate.lower == pytest.approx(1 / 1.1)
+
+
+def test_the_answer_is_a_function_of_the_draws() -> None:
+    dnf = HARD["mixed signs"]
+    asked = {"guarantee": "relative", "epsilon": 0.1, "delta": 0.05, "limit": Limit(), "estimator": "direct"}
+    for seed in range(20):
+        found = sampling(dnf, rng=np.random.default_rng(seed), **asked)
+        assert found.prob == pytest.approx(384 / (found.samples - 1), rel=1e-14)
+
+
+def test_the_batch_kernel_uses_the_same_rule() -> None:
+    """A formula that only sampling can answer, through the batch: its estimate is S' (k - 1)/(N - 1) as well."""
+    dnf = paper(PaperSpec(1000, 750, 8, privileged=True), np.random.default_rng(3))
+    table = count_many([dnf], rng=1)
+    alone = sampling(dnf, guarantee="relative", epsilon=0.1, delta=0.05, rng=np.random.default_rng(1), limit=Limit())
+    assert table["engine"][0] == "sampling"
+    rate = 384 / (table["samples"][0] - 1)
+    assert table["log_prob"][0] == pytest.approx(alone.info["log_scale"] + math.log(rate), abs=1e-12)
 
 
 def test_direct_sampling_keeps_its_promise() -> None:
@@ -84,7 +144,34 @@ def test_additive_draws_keep_their_promise() -> None:
     asked = {"guarantee": "additive", "epsilon": epsilon, "delta": delta, "limit": Limit()}
     failed = sum(abs(sampling(dnf, rng=np.random.default_rng(s), **asked).prob - truth) > epsilon for s in range(seeds))
     assert failed <= too_many(seeds, delta)
-    assert hoeffding_draws(0.1, 0.05) == 185
+    assert draws_needed(0.1, 0.05) == 100
+
+
+def worst_additive_failure(draws: int, epsilon: float) -> float:
+    """The largest P(|S/N - p| > epsilon) over the points where it may be largest, both one-sided limits of each."""
+    steps = np.arange(draws + 1) / draws
+    edges = np.concatenate([steps + side * epsilon for side in (-1, 1)])
+    prob = np.concatenate([np.linspace(0, 1, 2001), edges - 1e-12, edges + 1e-12])
+    prob = prob[(prob >= 0) & (prob <= 1)]
+    above = stats.binom.sf(np.floor(draws * (prob + epsilon)), draws, prob)
+    return float((above + stats.binom.cdf(np.ceil(draws * (prob - epsilon)) - 1, draws, prob)).max())
+
+
+@pytest.mark.parametrize("epsilon", [0.9, 0.5, 0.37, 0.25, 0.11, 0.1, 0.07, 0.05, 0.021, 0.01, 0.005])
+@pytest.mark.parametrize("delta", [0.5, 0.1, 0.05, 0.01, 1e-6])
+def test_additive_draws_are_enough_by_the_exact_binomial_tails(epsilon: float, delta: float) -> None:
+    draws = draws_needed(epsilon, delta)
+    assert worst_additive_failure(draws, epsilon) <= delta
+    hoeffding = math.log(2 / delta) / (2 * epsilon**2)
+    assert draws <= max(hoeffding + 1, 2 / epsilon)
+    if delta == 0.05 and epsilon <= 0.1:
+        assert hoeffding / draws > 1.8
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.25, 0.05), (0.11, 0.05), (0.07, 0.1), (0.05, 0.01)])
+def test_fewer_additive_draws_would_not_do(epsilon: float, delta: float) -> None:
+    draws = draws_needed(epsilon, delta)
+    assert all(worst_additive_failure(n, epsilon) > delta for n in range(draws // 2, draws))
 
 
 @pytest.mark.parametrize(("epsilon", "k"), [(0.1, 385), (0.05, 1537), (0.01, 38415), (0.001, 3841460)])
@@ -139,6 +226,45 @@ def test_threads_change_nothing() -> None:
     dnf = paper(PaperSpec(400, 300, 8, privileged=True), np.random.default_rng(4))
     answers = {count(dnf, engine="sampling", epsilon=0.02, rng=9, threads=t).log_prob for t in (1, 2, 5)}
     assert len(answers) == 1
+
+
+NO_THREADS = """
+import resource, sys
+import numpy as np
+from sharpdnf import count, count_many
+from sharpdnf.generate import PaperSpec, paper
+
+dnf = paper(PaperSpec(400, 300, 8, privileged=True), np.random.default_rng(4))
+many = [paper(PaperSpec(300, 200, 6), np.random.default_rng(i)) for i in range(40)]
+def answers(threads):
+    one = count(dnf, engine="sampling", epsilon=0.02, rng=9, threads=threads)
+    return one.log_prob, *count_many(many, rng=5, threads=threads)["log_prob"].tolist()
+alone = answers(1)
+if len(sys.argv) > 1:  # a thread's stack, 1 GB, does not fit any more
+    used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + (512 << 20), used + (512 << 20)))
+    import threading
+    try:
+        threading.Thread(target=print).start()
+    except RuntimeError:
+        print("no thread can start")
+assert answers(16) == alone
+print("same answers")
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits the address space as Linux does")
+def test_threads_that_cannot_start_are_done_without() -> None:
+    def large_stacks() -> None:
+        import resource
+
+        hard = resource.getrlimit(resource.RLIMIT_STACK)[1]
+        resource.setrlimit(resource.RLIMIT_STACK, (1 << 30, hard))
+
+    command = [sys.executable, "-c", NO_THREADS, "limited"]
+    done = subprocess.run(command, capture_output=True, text=True, preexec_fn=large_stacks, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split("\n")[:2] == ["no thread can start", "same answers"]
 
 
 def test_sampling_agrees_with_klm_on_a_large_formula() -> None:

@@ -349,7 +349,7 @@ def test_top_k_stops_early_and_flags_ties(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 class GammaCounter(FakeCounter):
-    """The error law of the sampler, Huber's GBAS: (k - 1) / Gamma(k) times the truth."""
+    """The error law of the sampler for unlikely answers: (k - 1) / Gamma(k) times the truth."""
 
     def __call__(self, batch: Batch, options: Options) -> Counts:
         counts = super().__call__(batch, options)

@@ -3,11 +3,12 @@
 #include <tuple>
 
 #include "arrays.hpp"
-#include "gbas.hpp"
 #include "sample.hpp"
+#include "stopping.hpp"
 
 void bind_sample(nb::module_ &m) {
-    m.def("gbas_successes", &gbas::successes, nb::arg("epsilon"), nb::arg("delta"));
+    m.def("successes_needed", &stopping::successes, nb::arg("epsilon"), nb::arg("delta"));
+    m.def("additive_draws", &stopping::additive_draws, nb::arg("epsilon"), nb::arg("delta"));
     m.def(
         "sample",
         [](In<int64_t> indptr, In<int32_t> literals, In<double> prob, uint64_t seed, int64_t successes,

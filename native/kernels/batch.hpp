@@ -2,19 +2,18 @@
 #pragma once
 #include <atomic>
 #include <cmath>
-#include <exception>
 #include <limits>
-#include <thread>
 
 #include "bounds.hpp"
 #include "conditioned.hpp"
 #include "dtree.hpp"
 #include "formula.hpp"
-#include "gbas.hpp"
 #include "hierarchy.hpp"
 #include "poll.hpp"
 #include "sample.hpp"
 #include "simplify.hpp"
+#include "stopping.hpp"
+#include "threads.hpp"
 
 enum class Promise : int { exact = 0, relative = 1, additive = 2, bounds = 3, none = 4 };
 enum class Method : int { trivial = 0, simplify = 1, bounds = 2, dtree = 3, sampling = 4, conditioned = 5 };
@@ -35,26 +34,14 @@ struct BatchAnswer {
     bool met = true;
 };
 
-// A Gamma(shape) draw, shape >= 1 (Marsaglia and Tsang 2000), with normals by the polar method.
-inline double gamma_draw(double shape, Random &random) {
-    const double d = shape - 1.0 / 3.0, c = 1.0 / std::sqrt(9.0 * d);
-    for (;;) {
-        double a, b, r;
-        do {
-            a = 2.0 * random.uniform() - 1.0, b = 2.0 * random.uniform() - 1.0, r = a * a + b * b;
-        } while (r >= 1.0 || r == 0.0);
-        const double x = a * std::sqrt(-2.0 * std::log(r) / r), root = 1.0 + c * x;
-        if (root <= 0.0) continue;
-        const double v = root * root * root, u = 1.0 - random.uniform();
-        if (std::log(u) < 0.5 * x * x + d - d * v + d * std::log(v)) return d * v;
-    }
-}
-
 class BatchCounter {
   public:
     static constexpr double kEver = std::numeric_limits<double>::infinity(), kNever = -kEver;
 
-    BatchCounter(const BatchAsk &ask, int64_t successes) : ask_(ask), successes_(successes) {}
+    explicit BatchCounter(const BatchAsk &ask)
+        : ask_(ask),
+          successes_(ask.promise == Promise::relative ? stopping::successes(ask.epsilon, ask.delta) : 0),
+          draws_(ask.promise == Promise::additive ? stopping::additive_draws(ask.epsilon, ask.delta) : 0) {}
 
     BatchAnswer run(const Formula &f, uint64_t index, Poll &poll, Hierarchy &hierarchy) const {
         if (f.num_clauses == 0) return exactly(kNever, Method::trivial);
@@ -147,11 +134,8 @@ class BatchCounter {
         uint64_t mixed = ask_.seed ^ (index * 0x9e6c63d0876a9a35ULL);
         const uint64_t seed = splitmix64(mixed);
         const SamplePlan plan = make_plan(f, relative ? Estimator::automatic : Estimator::direct, poll);
-        constexpr int64_t unlimited = int64_t{1} << 62;
-        const double hoeffding = std::ceil(std::log(2.0 / ask_.delta) / (2.0 * ask_.epsilon * ask_.epsilon));
-        const int64_t fixed_draws = hoeffding < static_cast<double>(unlimited) ? static_cast<int64_t>(hoeffding) : unlimited;
-        const SampleResult result = relative ? sample(plan, seed, successes_, unlimited, 1, false, poll)
-                                             : sample(plan, seed, unlimited, fixed_draws, 1, false, poll);
+        const SampleResult result = relative ? sample(plan, seed, successes_, stopping::kUnlimited, 1, false, poll)
+                                             : sample(plan, seed, stopping::kUnlimited, draws_, 1, false, poll);
         BatchAnswer out = sure;
         out.samples = result.draws;
         out.method = Method::sampling;
@@ -163,9 +147,7 @@ class BatchCounter {
         }
         out.met = true, out.promise = ask_.promise;
         if (relative) {
-            Random random(splitmix64(mixed));
-            const double log_prob = plan.log_scale + std::log(static_cast<double>(successes_ - 1)) -
-                                    std::log(gamma_draw(static_cast<double>(result.draws), random));
+            const double log_prob = plan.log_scale + stopping::log_estimate(successes_, result.draws);
             out.log_prob = inside(log_prob);
             out.log_lower = inside(log_prob - std::log1p(ask_.epsilon)), out.log_upper = inside(log_prob - std::log1p(-ask_.epsilon));
         } else {
@@ -177,19 +159,20 @@ class BatchCounter {
     }
 
     BatchAsk ask_;
-    int64_t successes_;
+    int64_t successes_, draws_;
 };
 
 // Formula i is clauses formula_indptr[i] .. formula_indptr[i+1] of `all`; its draws depend on (seed, i) alone.
 inline std::vector<BatchAnswer> count_batch(const Formula &all, const int64_t *formula_indptr, int64_t num_formulas,
                                             const BatchAsk &ask, int threads, Poll &poll) {
     std::vector<BatchAnswer> answers(num_formulas);
-    const BatchCounter counter(ask, ask.promise == Promise::relative ? gbas::successes(ask.epsilon, ask.delta) : 0);
+    const BatchCounter counter(ask);
     constexpr int64_t kTaken = 8;  // formulas a thread takes at a time
     std::atomic<int64_t> next{0};
     std::atomic<bool> failed{false};
-    std::exception_ptr error;
-    const auto work = [&](Poll &own) {
+    const auto work = [&](int t) {
+        Poll helper(poll, 0);
+        Poll &own = t == 0 ? poll : helper;
         std::vector<int64_t> indptr;
         try {
             Hierarchy hierarchy(all.num_vars);
@@ -207,18 +190,11 @@ inline std::vector<BatchAnswer> count_batch(const Formula &all, const int64_t *f
                     one(i);
                 }
         } catch (...) {
-            if (!failed.exchange(true)) error = std::current_exception();
+            failed.store(true);  // the others need not go on
+            throw;
         }
     };
     threads = static_cast<int>(std::min<int64_t>(std::max(1, threads), std::max<int64_t>(1, num_formulas / 16)));
-    std::vector<std::thread> pool;
-    for (int t = 1; t < threads; ++t)
-        pool.emplace_back([&] {
-            Poll own(poll, 0);
-            work(own);
-        });
-    work(poll);
-    for (auto &thread : pool) thread.join();
-    if (error) std::rethrow_exception(error);
+    run_on_threads(threads - 1, work);
     return answers;
 }

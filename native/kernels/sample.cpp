@@ -1,10 +1,12 @@
 #include "sample.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <limits>
 #include <numeric>
-#include <thread>
+
+#include "threads.hpp"
 
 namespace {
 
@@ -383,10 +385,7 @@ SampleResult sample(const SamplePlan &plan, uint64_t seed, int64_t successes, in
         while (static_cast<int>(scratch.size()) < helpers + 1) scratch.emplace_back(plan.formula.num_vars);
         if (marginals)
             for (int t = 1; t <= helpers; ++t) partial[t].true_count.resize(plan.formula.num_vars, 0), partial[t].seen.resize(plan.formula.num_vars, 0);
-        std::vector<std::thread> pool;
-        for (int t = 1; t <= helpers; ++t) pool.emplace_back(work, t);
-        work(0);
-        for (auto &thread : pool) thread.join();
+        run_on_threads(helpers, work);
         if (left_out.load()) break;  // a round with gaps is not tallied
         for (int64_t b = 0; b < blocks && !out.complete; ++b) tally(results[b], successes, max_draws, out);
         out.blocks += blocks;

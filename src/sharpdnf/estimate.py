@@ -20,6 +20,14 @@ SERVES: dict[str, tuple[str, ...]] = {
 }
 
 
+# What each field about 1 - P is derived from: 1 - P is least where P is largest.
+COMPLEMENTS = {
+    "log_complement": "log_prob",
+    "log_complement_lower": "log_upper",
+    "log_complement_upper": "log_lower",
+}
+
+
 def log1mexp(x: float) -> float:
     """log(1 - exp(x)) for x <= 0."""
     if x >= 0.0:
@@ -69,6 +77,10 @@ class Estimate:
     ``lower, upper`` hold with probability 1 - delta (surely, if the guarantee is exact or bounds);
     ``certified_lower, certified_upper`` hold surely. Logarithms are natural and primary: probabilities far below
     the smallest double come out right in ``log_prob``.
+
+    ``log_complement`` is log(1 - P), right to many digits also where P is 1 within rounding; its interval
+    ``log_complement_lower, log_complement_upper`` holds as ``lower, upper`` do. An engine that knows nothing better
+    leaves the three out, and they are derived: near 1 log P is about -(1 - P), so ``log_prob`` has the digits of both.
     """
 
     log_prob: float
@@ -80,6 +92,9 @@ class Estimate:
     log_upper: float = 0.0
     log_certified_lower: float = -math.inf
     log_certified_upper: float = 0.0
+    log_complement: float = math.nan
+    log_complement_lower: float = math.nan
+    log_complement_upper: float = math.nan
     samples: int = 0
     seconds: float = 0.0
     seed: int | None = None
@@ -90,9 +105,27 @@ class Estimate:
     """Of the weighted count, or None likewise."""
     info: dict[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        for name, of in COMPLEMENTS.items():
+            if math.isnan(getattr(self, name)):
+                object.__setattr__(self, name, log1mexp(getattr(self, of)))
+
     @property
     def prob(self) -> float:
         return math.exp(self.log_prob)
+
+    @property
+    def complement(self) -> float:
+        """1 - P, which subtraction from 1 would lose where P is near 1."""
+        return math.exp(self.log_complement)
+
+    @property
+    def complement_lower(self) -> float:
+        return math.exp(self.log_complement_lower)
+
+    @property
+    def complement_upper(self) -> float:
+        return math.exp(self.log_complement_upper)
 
     @property
     def lower(self) -> float:
@@ -111,6 +144,10 @@ class Estimate:
         return math.exp(self.log_certified_upper)
 
     def replace(self, **changes: Any) -> Estimate:
+        """A copy with some fields changed; a changed probability takes its complement along."""
+        for name, of in COMPLEMENTS.items():
+            if of in changes and changes[of] != getattr(self, of):
+                changes.setdefault(name, math.nan)
         return replace(self, **changes)
 
     def to_dict(self) -> dict[str, Any]:
@@ -126,6 +163,10 @@ class Estimate:
             "log_upper",
             "log_certified_lower",
             "log_certified_upper",
+            "complement",
+            "log_complement",
+            "log_complement_lower",
+            "log_complement_upper",
             "guarantee",
             "epsilon",
             "delta",

@@ -1,9 +1,9 @@
 """Grouped coverage sampling with an exact stopping rule: relative (epsilon, delta) in milliseconds.
 
 The 0/1 estimator and its groups are described in ``native/kernels/sample.hpp``; P(success) = P(formula) / S'. The
-stopping rule is GBAS (Huber, arXiv 1309.5413): draw until k successes, add an Exp(1) per draw to R, return (k - 1)/R.
-The relative error of that number has a law that does not depend on the success probability: R * P(success) ~ Gamma(k).
-The sum of N exponentials is one Gamma(N) draw, so R costs nothing.
+stopping rule is inverse binomial sampling: draw until k successes and return (k - 1)/(N - 1) for N draws. Its relative
+error keeps a promise that does not depend on the success probability (Mendo and Hernando, IEEE Transactions on
+Communications 54, 2006); ``native/kernels/stopping.hpp`` has the condition, a proof, and how k follows.
 """
 
 from __future__ import annotations
@@ -25,27 +25,33 @@ UNLIMITED = 2**62
 
 @functools.lru_cache(maxsize=256)
 def successes_needed(epsilon: float, delta: float) -> int:
-    """The least k with P(|(k-1)/R - p| > epsilon p) <= delta, by the exact gamma tail: 385 at (0.1, 0.05).
+    """The least k for which (k-1)/(N-1) is proved to be within epsilon p of p but for delta: 385 at (0.1, 0.05).
 
-    From a million successes on the tail is bounded from above (``native/kernels/gbas.hpp`` proves how), which may
-    ask for one success more than the least.
+    It is the least that the exact gamma tail allows, but at least 3 + 2 / epsilon, where the proof begins
+    (``native/kernels/stopping.hpp``). From a million successes on the tail is bounded from above, which may ask for one
+    success more than the least.
     """
     check_tolerance(epsilon, delta)
-    k: int = _native.gbas_successes(epsilon, delta)
+    k: int = _native.successes_needed(epsilon, delta)
     return k
 
 
-def hoeffding_draws(epsilon: float, delta: float) -> int:
-    """The number of 0/1 draws whose mean is within epsilon with probability 1 - delta."""
-    if epsilon < 1e-10:  # more than UNLIMITED, and epsilon^2 may be 0
-        return UNLIMITED
-    return min(UNLIMITED, math.ceil(math.log(2.0 / delta) / (2.0 * epsilon * epsilon)))
+@functools.lru_cache(maxsize=256)
+def draws_needed(epsilon: float, delta: float) -> int:
+    """The number of 0/1 draws whose mean is within epsilon with probability 1 - delta: 100 at (0.1, 0.05).
+
+    That is the least (of at least 1/epsilon) by the exact binomial tails, or beyond 20,000 a little more than that
+    (``native/kernels/stopping.hpp``); at (0.1, 0.05) Hoeffding's inequality asks for 185.
+    """
+    check_tolerance(epsilon, delta)
+    draws: int = _native.additive_draws(epsilon, delta)
+    return draws
 
 
 @engine(
     "sampling",
     guarantees=("relative", "additive"),
-    summary="bit-parallel direct / Karp-Luby sampling with exact GBAS stopping",
+    summary="bit-parallel direct / Karp-Luby sampling with an exact stopping rule",
 )
 def sampling(
     dnf: DNF,
@@ -75,7 +81,7 @@ def sampling(
     info = {"estimator": ESTIMATORS[chosen], "log_scale": log_scale, "operations": operations, "successes": successes}
     sure = min(0.0, log_scale)  # P(formula) <= S'
     if complete:
-        log_prob = min(sure, log_scale + math.log(k - 1) - math.log(rng.standard_gamma(draws)))
+        log_prob = min(sure, log_scale + math.log((k - 1) / (draws - 1)))
         log_lower, log_upper = log_prob - math.log1p(epsilon), min(sure, log_prob - math.log1p(-epsilon))
     else:  # the mean so far, without a promise
         log_prob = min(sure, log_scale + safe_log(successes / draws if draws else 0.5))
@@ -96,11 +102,11 @@ def sampling(
 
 
 def _additive(dnf: DNF, *, epsilon: float, delta: float, rng: np.random.Generator, limit: Limit) -> Estimate:
-    """S' <= 1 times the mean of Hoeffding's number of draws for epsilon / S': within epsilon."""
+    """The mean of so many direct draws that it is within epsilon, by the exact binomial tails."""
     seed = int(rng.integers(2**63))
     arguments = {"seed": seed, "successes": UNLIMITED, "threads": limit.threads, "seconds": limit.seconds_left}
     arguments |= {"marginals": False, "estimator": 1}
-    wanted = hoeffding_draws(epsilon, delta)
+    wanted = draws_needed(epsilon, delta)
     draws, successes, complete, _, _, operations, *_ = _native.sample(*dnf.arrays, max_draws=wanted, **arguments)
     mean = successes / draws if draws else 0.5
     return Estimate(
@@ -148,7 +154,7 @@ def sample_marginals(
         marginals=True,
     )
     if complete:
-        log_prob = log_scale + math.log(k - 1) - math.log(rng.standard_gamma(draws))
+        log_prob = log_scale + math.log((k - 1) / (draws - 1))
     else:
         log_prob = log_scale + safe_log(successes / draws if draws else 0.5)
     posterior = (true_count + (total - seen) * dnf.prob) / total if total else dnf.prob.copy()
