@@ -79,7 +79,8 @@ void bind_frontier(nb::module_ &m) {
     m.def(
         "frontier",
         [](In<int32_t> from, In<int32_t> to, In<uint8_t> both_ways, In<uint8_t> terminal, In<uint8_t> fails,
-           In<double> prob, bool partition, int hops, int64_t keep_nodes, int64_t memory, double seconds) {
+           In<double> prob, bool partition, int hops, int64_t keep_nodes, int64_t max_states,
+           int64_t memory, double seconds) {
             frontier::Graph g;
             g.num_nodes = static_cast<int64_t>(terminal.shape(0));
             g.num_edges = static_cast<int64_t>(from.shape(0));
@@ -94,7 +95,7 @@ void bind_frontier(nb::module_ &m) {
             if (!partition && g.num_nodes < 2) throw std::invalid_argument("a source and a target are needed");
             g.from = from.data(), g.to = to.data(), g.both_ways = both_ways.data();
             g.terminal = terminal.data(), g.fails = fails.data();
-            const frontier::Limits limits{keep_nodes, static_cast<std::size_t>(std::max<int64_t>(memory, 0))};
+            const frontier::Limits limits{keep_nodes, max_states, static_cast<std::size_t>(std::max<int64_t>(memory, 0))};
             frontier::Result run;
             Compiled compiled;
             interruptible(
@@ -112,6 +113,6 @@ void bind_frontier(nb::module_ &m) {
             return out;
         },
         nb::arg("from"), nb::arg("to"), nb::arg("both_ways"), nb::arg("terminal"), nb::arg("fails"), nb::arg("prob"),
-        nb::arg("partition"), nb::arg("hops"), nb::arg("keep_nodes"), nb::arg("memory"), nb::arg("seconds"),
+        nb::arg("partition"), nb::arg("hops"), nb::arg("keep_nodes"), nb::arg("max_states"), nb::arg("memory"), nb::arg("seconds"),
         "The frontier method: probabilities of yes and no, and the diagram as the arrays of a Compiled if it was kept");
 }

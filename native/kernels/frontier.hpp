@@ -325,6 +325,7 @@ struct Result {
 
 struct Limits {
     int64_t keep_nodes = 0;  // the diagram is kept up to this many nodes
+    int64_t max_states = std::numeric_limits<int64_t>::max();
     std::size_t memory = 0;
 };
 
@@ -407,7 +408,7 @@ Result run(const Graph &g, Machine machine, const double *prob, bool keep_termin
                 out.high.push_back(child[1]);
             }
             ++out.states;
-            if (pace.stop(64)) return out;
+            if (pace.stop(64) || out.states >= limits.max_states) return out;
         }
         first += now.size();
         if (keep && (first + next.size() > limits.keep_nodes || first + next.size() > std::numeric_limits<int32_t>::max() / 2)) {
