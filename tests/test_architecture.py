@@ -19,9 +19,9 @@ LAYERS = [
     "compiled formats simplify generate learn",
     "engines",
     "analysis",
-    "sql",
+    "fronts sql",
     "report reproduce show",
-    "cli cli_learn cli_reproduce cli_sql",
+    "cli cli_learn cli_network cli_reproduce cli_sql",
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names.split()}
 

@@ -149,3 +149,28 @@ def competition_lines(dnf: DNF, estimate: Estimate) -> str:
         digits = scientific(log_value, true_digits(log_value))
         lines.append(f"c s {'exact' if exact and not plain else 'approx'} arb float {digits}")
     return "\n".join(lines)
+
+
+def estimate_lines(estimate: Estimate) -> list[str]:
+    """An answer that belongs to no formula file, a fact a line; near 1 its complement is shown too."""
+    facts = [("probability", scientific(estimate.log_prob))]
+    if estimate.prob > 0.9:
+        facts.append(("complement", scientific(estimate.log_complement)))
+    facts += [("interval", interval(estimate)), ("guarantee", guarantee(estimate))]
+    samples = f", {estimate.samples} samples, seed {estimate.seed}" if estimate.samples else ""
+    facts.append(("engine", f"{estimate.engine} in {duration(estimate.seconds)}{samples}"))
+    return [f"{key:<15}{value}" for key, value in facts]
+
+
+def plain_table(rows: list[dict[str, Any]]) -> str:
+    """Rows as aligned text: numbers to six digits and to the right, words to the left."""
+    if not rows:
+        return "(no rows)"
+    cells = [[f"{v:.6g}" if isinstance(v, float) else str(v) for v in row.values()] for row in rows]
+    numeric = [all(isinstance(row[name], int | float) for row in rows) for name in rows[0]]
+    widths = [max(len(name), *(len(line[i]) for line in cells)) for i, name in enumerate(rows[0])]
+    lines = []
+    for line in [list(rows[0]), *cells]:
+        padded = [c.rjust(w) if n else c.ljust(w) for c, w, n in zip(line, widths, numeric, strict=True)]
+        lines.append("  ".join(padded).rstrip())
+    return "\n".join(lines)

@@ -142,6 +142,23 @@ def _with_nodes(network: Network, node_prob: Any) -> Network:
     return Network(network.nodes, network.tail, network.head, network.prob, values, network.directed)
 
 
+def read_node_prob(path: Path) -> dict[Hashable, float]:
+    """Nodes and the probability that each works, from a CSV file of two columns."""
+    try:
+        lines = [line.strip() for line in path.read_text(encoding="utf-8", errors="replace").splitlines()]
+    except OSError as error:
+        raise InvalidNetwork(f"{path} cannot be read: {error.strerror or error}") from None
+    out: dict[Hashable, float] = {}
+    for number, line in enumerate(lines, start=1):
+        cells = [cell.strip() for cell in line.replace("\t", ",").split(",")]
+        if not line or line.startswith("#") or (number == 1 and not _is_number(cells[-1])):
+            continue
+        if len(cells) != 2:
+            raise InvalidNetwork(f"{path}: line {number}: expected a node and a probability")
+        out[_node(cells[0])] = _probability(cells[1], f"{path}: line {number}")
+    return out
+
+
 def _attribute(data: Mapping[str, Any]) -> Any:
     return next((data[name] for name in NAMES["prob"][:4] if name in data), None)
 

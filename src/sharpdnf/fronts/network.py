@@ -16,6 +16,7 @@ import math
 import time
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -343,6 +344,34 @@ def strengthen(
         "prob": network.prob[chosen],
         "reliability": np.array(value),
     }
+
+
+def draw(
+    edges: Any,
+    path: str | Path,
+    source: Hashable = None,
+    target: Hashable = None,
+    terminals: Iterable[Hashable] | None = None,
+    directed: bool = False,
+    node_prob: Any = None,
+    *,
+    hops: int | None = None,
+    timeout: float | None = None,
+) -> None:
+    """Writes a picture of the network, links coloured by their Birnbaum importance, as SVG or PNG by the name's end."""
+    from sharpdnf.fronts import picture
+
+    network = read_network(edges, directed=directed, node_prob=node_prob)
+    question = ask(network, source, target, terminals, hops)
+    slope = _diagram(question, timeout).gradient(network.prob, network.node_prob)[: network.num_links]
+    marked = question.terminals if len(question.terminals) < network.num_nodes else ()
+    out = Path(path)
+    if out.suffix == ".png":
+        picture.draw_png(network, slope, marked, out)
+    elif out.suffix == ".svg":
+        out.write_text(picture.draw_svg(network, slope, marked), encoding="utf-8")
+    else:
+        raise ValueError(f"a picture's name ends in .svg or .png, not {out.name!r}")
 
 
 def _diagram(question: Question, timeout: float | None) -> Solved:

@@ -1,0 +1,83 @@
+"""The network command: reliability, importance, links to strengthen, and a picture. Thin: it parses and prints."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Adds the command to the main application."""
+    app.command("network")(network)
+
+
+def network(
+    edges: Annotated[str, typer.Argument(metavar="EDGES", help="CSV or Parquet: two nodes and a probability a row")],
+    source: Annotated[str | None, typer.Option(help="with --target: are these two connected?")] = None,
+    target: Annotated[str | None, typer.Option(help="the other terminal")] = None,
+    terminals: Annotated[str | None, typer.Option(help="several nodes, by commas; default: all nodes")] = None,
+    directed: Annotated[bool, typer.Option("--directed", help="links lead from the first node to the second")] = False,
+    hops: Annotated[int | None, typer.Option(min=0, help="ways of at most so many links")] = None,
+    node_prob: Annotated[str | None, typer.Option(help="CSV of nodes and the probability that each works")] = None,
+    reached: Annotated[bool, typer.Option("--reached", help="P(reached from --source) of every node")] = False,
+    importance: Annotated[bool, typer.Option("--importance", help="how much each link matters")] = False,
+    strengthen: Annotated[int | None, typer.Option(min=1, metavar="K", help="the K links to strengthen first")] = None,
+    draw: Annotated[Path | None, typer.Option(help="a picture, .svg or .png, links coloured by importance")] = None,
+    guarantee: Annotated[str | None, typer.Option(help="exact, relative, additive or bounds")] = None,
+    of: Annotated[str, typer.Option(help="what a relative guarantee is about: prob or complement")] = "prob",
+    epsilon: Annotated[float, typer.Option("-e", "--epsilon", help="tolerance, relative or additive")] = 0.1,
+    delta: Annotated[float, typer.Option("-d", "--delta", help="probability of missing it")] = 0.05,
+    seed: Annotated[int | None, typer.Option("-s", "--seed", min=0, help="same seed, same answer")] = None,
+    timeout: Annotated[float | None, typer.Option(min=0, help="seconds; then the best so far, exit code 3")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="one JSON object a line")] = False,
+) -> None:
+    """The reliability of a network whose links (and nodes) work with given probabilities."""
+    from sharpdnf.fronts import network as front
+    from sharpdnf.fronts.links import read_network, read_node_prob
+
+    nodes = None if node_prob is None else read_node_prob(Path(node_prob))
+    graph = read_network(edges, directed=directed, node_prob=nodes)
+    names = None if terminals is None else [name.strip() for name in terminals.split(",") if name.strip()]
+    if reached:
+        if source is None:
+            raise typer.BadParameter("--reached needs --source")
+        asked: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rng": seed, "timeout": timeout, "hops": hops}
+        table = front.reached(graph, source, **asked)
+        _print_table({name: table[name] for name in ("node", "prob", "lower", "upper")}, as_json)
+        if not table["met"]:
+            raise typer.Exit(3)
+        return
+    where: dict[str, Any] = {"source": source, "target": target, "terminals": names, "hops": hops}
+    answer = front.reliability(
+        graph, **where, guarantee=guarantee, of=of, epsilon=epsilon, delta=delta, rng=seed, timeout=timeout
+    )
+    if as_json:
+        typer.echo(json.dumps(answer.to_dict()))
+    else:
+        from sharpdnf.show import estimate_lines
+
+        typer.echo("\n".join(estimate_lines(answer)))
+    if importance:
+        _print_table(front.importance(graph, **where, timeout=timeout), as_json)
+    if strengthen is not None:
+        _print_table(front.strengthen(graph, strengthen, **where, timeout=timeout), as_json)
+    if draw is not None:
+        front.draw(graph, draw, **where, timeout=timeout)
+        typer.echo(f"the picture is in {draw}", err=True)
+    if not answer.met:
+        raise typer.Exit(3)
+
+
+def _print_table(table: dict[str, Any], as_json: bool) -> None:
+    columns = {name: [v.item() if hasattr(v, "item") else v for v in values] for name, values in table.items()}
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    if as_json:
+        for row in rows:
+            typer.echo(json.dumps(row, default=str))
+        return
+    from sharpdnf.show import plain_table
+
+    typer.echo(plain_table(rows))
