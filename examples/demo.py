@@ -20,6 +20,7 @@ PROMISE = {
     "bounds": "interval, certain",
     "none": "none",
 }
+NOT_MET = "NOT MET: cut by time"
 
 
 def formulas() -> dict[str, sharpdnf.DNF]:
@@ -48,7 +49,7 @@ def main() -> None:
             row += [
                 number(e.lower, e.log_lower),
                 number(e.upper, e.log_upper),
-                PROMISE[e.guarantee],
+                PROMISE[e.guarantee] if e.met else NOT_MET,
                 f"{e.seconds * 1e3:.2f}",
             ]
             table.add_row(*row, end_section=engine == engines[-1])

@@ -13,12 +13,13 @@ PACKAGE = Path(sharpdnf.__file__).parent
 # A module may import those of its own layer and of the layers before it.
 LAYERS = [
     "errors streams",
+    "files",
     "estimate",
     "_native",
     "dnf",
     "compiled formats simplify generate learn",
     "engines",
-    "analysis",
+    "analysis sensitivity",
     "fronts sql",
     "report reproduce show",
     "cli cli_learn cli_network cli_reproduce cli_sql",

@@ -216,9 +216,9 @@ def test_distant_deadlines_are_none(run: Run, middling: str) -> None:
         assert json.loads(out)["met"] is True
 
 
-def test_same_seed_same_answer(run: Run, hard: str) -> None:
+def test_same_seed_same_answer(run: Run, middling: str) -> None:
     first, second, other = (
-        json.loads(run("count", hard, "--json", "-s", seed, "--engine", "sampling", "--threads", threads)[1])
+        json.loads(run("count", middling, "--json", "-s", seed, "--engine", "sampling", "--threads", threads)[1])
         for seed, threads in ((1, 1), (1, 2), (2, 1))
     )
     assert first["log_prob"] == second["log_prob"] != other["log_prob"]
@@ -258,6 +258,15 @@ def test_generate_from_a_list_of_edges(run: Run, tmp_path: Path) -> None:
     assert count(reads(out), guarantee="exact").prob == pytest.approx(1 - 0.75 * 0.75)
     edges.write_text("a b\na b c d\n")
     assert f"{edges}:2: expected an edge" in run(*words)[2]
+
+
+@pytest.mark.parametrize("text", ["secret\n", "one two three four secret\n", "user secret-password hash\n"])
+def test_a_file_that_is_no_list_of_edges_is_not_shown(run: Run, tmp_path: Path, text: str) -> None:
+    path = tmp_path / "shadow"
+    path.write_text(text)
+    code, out, err = run("generate", "reliability", "-o", f"edges={path}", "-o", "source=a", "-o", "target=d")
+    assert code == 2 and f"{path}:1: expected an edge" in err
+    assert not {word for word in text.split() if word in out + err.replace(str(path), "")} - {"a", "two", "three"}
 
 
 def test_simplify(run: Run) -> None:
@@ -322,6 +331,17 @@ def test_standard_input_and_output() -> None:
     done = program("count", "-", "--json", input=made.stdout)
     assert done.returncode == 0
     assert 0 < json.loads(done.stdout)["prob"] <= 1
+
+
+@pytest.mark.parametrize("words", [["count", "--json", TWO], ["count", TWO], ["convert", TWO], ["engines"]])
+def test_a_closed_standard_output_is_an_error_not_a_traceback(words: list[str]) -> None:
+    command = 'exec "$0" -m sharpdnf.cli "$@" >&-'
+    done = subprocess.run(
+        ["/bin/sh", "-c", command, sys.executable, *words], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (
+        2, "sharpdnf: standard output is closed: there is nowhere to write the answer\n"
+    )  # fmt: skip
 
 
 def test_broken_pipe_is_quiet() -> None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,12 +17,13 @@ torch = pytest.importorskip("torch")
 
 import appendix  # noqa: E402
 
-from sharpdnf import DNF, count, count_many  # noqa: E402
+from sharpdnf import DNF, count, count_many, formats  # noqa: E402
 from sharpdnf.engines.registry import find  # noqa: E402
 from sharpdnf.errors import CheckpointError, ConfigError, LimitError  # noqa: E402
 from sharpdnf.estimate import Limit  # noqa: E402
 from sharpdnf.generate import PaperSpec, paper, settings  # noqa: E402
 from sharpdnf.learn import blocks  # noqa: E402
+from sharpdnf.learn.blocks import check_memory  # noqa: E402
 from sharpdnf.learn.counter import NeuralCounter, shipped  # noqa: E402
 from sharpdnf.learn.graph import Graph  # noqa: E402
 from sharpdnf.learn.model import Network, NetworkConfig  # noqa: E402
@@ -243,6 +247,71 @@ def test_count_many_batches_and_agrees_with_count(counter: NeuralCounter, tmp_pa
     assert not late["met"][:6].any() and np.all(late["lower"] <= late["upper"])
     with pytest.raises(ValueError, match="did you mean 'weights'"):
         count_many(dnfs, engine="neural", weight="paper")
+
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+
+
+def test_an_interval_is_shown_for_the_training_family_only(counter: NeuralCounter, tmp_path: Path) -> None:
+    counter.save_pretrained(tmp_path)
+    network = formats.read(str(EXAMPLES / "network.dnf"))
+    bare = counter.predict(network)
+    assert (bare.log_lower, bare.log_upper) == (-math.inf, 0.0)
+    for estimate in (bare, run_engine(network, weights=str(tmp_path))):
+        assert "unlike those the network was trained on" in estimate.info["interval"]
+        assert "6 to 14 literals" in estimate.info["interval"]
+    shown = run_engine(network, weights=str(tmp_path))
+    assert (shown.log_lower, shown.log_upper) == (shown.log_certified_lower, shown.log_certified_upper)
+    assert shown.lower <= 0.678 <= shown.upper
+    family = counter.predict(formula(200, 5))
+    assert "not a guarantee" in family.info["interval"] and -math.inf < family.log_lower
+
+
+def test_the_network_computes_with_one_thread_and_leaves_the_users_alone(counter: NeuralCounter) -> None:
+    seen = []
+    torch.set_num_threads(3)
+    try:
+        counter.predict(formula(), after_block=lambda: seen.append(torch.get_num_threads()))
+        counter.trace(formula())
+        counter.gradient(formula())
+        with pytest.raises(LimitError):
+            counter.predict(formula(), after_block=lambda: check_memory(2, 1))
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(1)
+    assert set(seen[1:]) == {1}
+
+
+FORKED = """
+import os, signal, sys
+import numpy as np
+import torch
+from sharpdnf import count
+from sharpdnf.generate import PaperSpec, paper
+torch.set_num_threads(2)
+(torch.rand(500, 500) @ torch.rand(500, 500)).sum()  # the program has threads of its own
+formulas = [paper(PaperSpec(2000, 1500, 5), np.random.default_rng(seed)) for seed in range(2)]
+if "loaded" in sys.argv:
+    count(formulas[1], engine="neural", weights=sys.argv[1])
+child = os.fork()
+if child == 0:
+    signal.alarm(60)
+    estimate = count(formulas[0], engine="neural", weights=sys.argv[1])
+    late = count(formulas[0], engine="neural", weights=sys.argv[1], timeout=0.0)
+    os._exit(0 if estimate.met and not late.met else 1)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.parametrize("when", ["loaded", "fresh"])
+def test_the_network_works_in_a_forked_child(counter: NeuralCounter, tmp_path: Path, when: str) -> None:
+    """A pool of threads does not survive a fork: a child that asks for it waits forever."""
+    torch.manual_seed(0)
+    NeuralCounter(Network(NetworkConfig(k=128, iterations=2))).save_pretrained(tmp_path)
+    environment = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
+    command = [sys.executable, "-c", FORKED, str(tmp_path), when]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200, check=False)
+    assert done.stdout == "0\n", (done.stdout, done.stderr)
 
 
 @pytest.mark.parametrize("name", sorted(shipped()) or [pytest.param("none", marks=pytest.mark.skip("none shipped"))])

@@ -132,6 +132,9 @@ def test_exact_on_a_hard_formula_stops_with_bounds(large: DNF) -> None:
 
 
 def test_bad_requests_say_what_to_do(large: DNF) -> None:
+    for no_name in (None, 3, b"auto"):
+        with pytest.raises(UnknownEngine, match="chosen by its name"):
+            count(DNF.from_clauses([[1]]), engine=no_name)  # type: ignore[arg-type]
     with pytest.raises(UnknownEngine, match="did you mean 'sampling'"):
         count(large, engine="samplng")
     with pytest.raises(ValueError, match="did you mean 'estimator'"):

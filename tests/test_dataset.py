@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ parquet = pytest.importorskip("pyarrow.parquet")
 from test_train import tiny_config  # noqa: E402
 
 from sharpdnf.engines.sampling import label  # noqa: E402
-from sharpdnf.errors import CheckpointError, ConfigError  # noqa: E402
+from sharpdnf.errors import CheckpointError, ConfigError, SharpDNFError  # noqa: E402
 from sharpdnf.learn.composition import SETS, draw, example  # noqa: E402
 from sharpdnf.learn.config import DatasetConfig  # noqa: E402
 from sharpdnf.learn.dataset import Dataset, Epochs, build, label_formula, plan  # noqa: E402
@@ -69,7 +70,7 @@ def test_rows_can_be_rebuilt_alone(dataset):
 
 
 def test_examples_carry_the_four_distributions(dataset):
-    examples = list(Dataset(dataset, "train", verify=True))
+    examples = list(Dataset(dataset, "train"))
     first, second = examples[:2]
     assert np.allclose(second.dnf.prob, (first.dnf.prob + 0.25) % 1.0)
     assert first.posterior is not None and np.all((first.posterior >= 0) & (first.posterior <= 1))
@@ -100,12 +101,123 @@ def test_bad_datasets(dataset, tmp_path):
     shard = next(tmp_path.glob("train-*.parquet"))
     shard.write_bytes(shard.read_bytes()[:100])
     with pytest.raises(CheckpointError, match="truncated"):
-        Dataset(tmp_path, verify=True)
-    with pytest.raises(CheckpointError):
-        list(Dataset(tmp_path))
+        Dataset(tmp_path)
     shard.unlink()
     with pytest.raises(CheckpointError, match="missing"):
         Dataset(tmp_path)
+
+
+def copy_of(dataset, directory):
+    directory.mkdir()
+    for file in dataset.iterdir():
+        (directory / file.name).write_bytes(file.read_bytes())
+    return directory
+
+
+def truncate(shard, other):
+    shard.write_bytes(shard.read_bytes()[:-100])
+
+
+def empty(shard, other):
+    shard.write_bytes(b"")
+
+
+def swap(shard, other):
+    first, second = shard.read_bytes(), other.read_bytes()
+    shard.write_bytes(second)
+    other.write_bytes(first)
+
+
+def swap_with_records(shard, other):
+    swap(shard, other)
+    swap(shard.with_name(f"{shard.name}.json"), other.with_name(f"{other.name}.json"))
+
+
+def flip_a_bit(shard, other):
+    data = bytearray(shard.read_bytes())
+    data[len(data) // 2] ^= 1
+    shard.write_bytes(data)
+
+
+def lose_its_record(shard, other):
+    truncate(shard, other)
+    shard.with_name(f"{shard.name}.json").unlink()
+
+
+@pytest.mark.parametrize("finished", [True, False])
+@pytest.mark.parametrize("damage", [truncate, empty, swap, swap_with_records, flip_a_bit, lose_its_record])
+def test_a_damaged_shard_is_never_blessed(dataset, tmp_path, damage, finished):
+    """Training refuses it; a build makes it again, whether there was a manifest already or not."""
+    directory = copy_of(dataset, tmp_path / "data")
+    if not finished:
+        (directory / "manifest.json").unlink()
+    damage(*sorted(directory.glob("train-*.parquet"))[:2])
+    if finished:
+        config = tiny_config()
+        data = replace(config.data, source=str(directory))
+        with pytest.raises(CheckpointError, match=r"train-0000\d\.parquet is truncated or was changed"):
+            train(replace(config, data=data), tmp_path / "run", label)
+    made = [formulas for _, formulas, _, _ in build(SMALL, directory, label, workers=1)]
+    assert len(made) == (2 if damage in (swap, swap_with_records) else 1)
+    for file in dataset.iterdir():
+        if file.name != "lock":
+            assert (directory / file.name).read_bytes() == file.read_bytes()
+    assert list(build(SMALL, directory, label, workers=1)) == []
+
+
+def test_a_shard_of_another_dataset_is_made_again(dataset, tmp_path):
+    other = replace(SMALL, seed=9, splits=("size-10000",))
+    list(build(other, tmp_path / "other", label, workers=1))
+    directory = copy_of(dataset, tmp_path / "data")
+    for file in (tmp_path / "other").glob("size-*"):
+        (directory / file.name).write_bytes(file.read_bytes())
+    assert len(list(build(SMALL, directory, label, workers=1))) == 1
+    assert (directory / "manifest.json").read_bytes() == (dataset / "manifest.json").read_bytes()
+
+
+def test_an_interrupted_repair_is_not_complete(dataset, tmp_path):
+    directory = copy_of(dataset, tmp_path / "data")
+    empty(next(directory.glob("train-*.parquet")), None)
+    with pytest.raises(KeyboardInterrupt):
+        list(build(SMALL, directory, failing_after(0), workers=1))
+    with pytest.raises(CheckpointError, match=r"manifest\.json"):
+        Dataset(directory)
+
+
+@pytest.mark.parametrize(
+    "name", ["../outside.parquet", "/etc/passwd", "..", "", "a/b.parquet", "train\0.parquet", "x.csv"]
+)
+def test_a_manifest_cannot_lead_out_of_its_folder(dataset, tmp_path, name):
+    directory = copy_of(dataset, tmp_path / "data")
+    shard = next(directory.glob("train-*.parquet"))
+    (tmp_path / "outside.parquet").write_bytes(shard.read_bytes())
+    manifest = json.loads((directory / "manifest.json").read_text())
+    next(e for e in manifest["shards"] if e["file"] == shard.name)["file"] = name
+    (directory / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(CheckpointError, match="no shard of this folder"):
+        Dataset(directory, "train")
+
+
+def test_shards_are_on_the_disk_before_the_manifest_says_complete(tmp_path, monkeypatch):
+    done, sync, rename = [], os.fsync, Path.replace
+    monkeypatch.setattr(os, "fsync", lambda f: (done.append(Path(os.readlink(f"/proc/self/fd/{f}")).name), sync(f))[1])
+    monkeypatch.setattr(Path, "replace", lambda self, to: (done.append(f"-> {to.name}"), rename(self, to))[1])
+    config = replace(SMALL, splits=("size-10000",))
+    list(build(config, tmp_path / "data", label, workers=1))
+    last = done.index("-> manifest.json")
+    for file in [f.name for f in (tmp_path / "data").glob("size-*")]:
+        named = done.index(f"-> {file}")
+        assert done[named - 1].startswith(file) and done[named + 1] == "data" and named < last
+    assert done[last - 1].startswith("manifest.json") and done[last + 1 :] == ["data"]
+
+
+def test_two_builds_in_one_folder_exclude_each_other(tmp_path):
+    first = build(SMALL, tmp_path, label, workers=1)
+    next(first)
+    with pytest.raises(SharpDNFError, match="another process"):
+        next(build(SMALL, tmp_path, label, workers=1))
+    first.close()
+    next(build(SMALL, tmp_path, label, workers=1))
 
 
 def test_epochs_visit_every_example_once(dataset):

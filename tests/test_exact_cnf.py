@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -72,7 +76,7 @@ def test_a_failing_counter_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "find_spec", lambda name: None)
+    monkeypatch.setattr(module, "_folder_of_pyganak", lambda: None)
     with pytest.raises(MissingExtra, match=r"sharpdnf\[exact\]"):
         exact_cnf(
             DNF.from_clauses([[1]]),
@@ -82,3 +86,20 @@ def test_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
             rng=np.random.default_rng(0),
             limit=Limit(),
         )
+
+
+@pytest.mark.parametrize("name", ["pyganak", "json", "array", "multiprocessing"])
+def test_nothing_in_the_current_folder_is_run(name: str, tmp_path: Path) -> None:
+    """Files there may be anybody's, whether python was started with a script, -c or -m."""
+    pytest.importorskip("pyganak")
+    (tmp_path / f"{name}.py").write_text("import pathlib; pathlib.Path('run').write_text('')")
+    # The current folder is put on the path after the parent has what it needs, which is not ours to choose.
+    code = "import sys, json, array, sharpdnf, sharpdnf.engines.exact_cnf; sys.path.insert(0, '')\n"
+    code += "print(sharpdnf.count(sharpdnf.DNF.from_clauses([[1, 2]]), engine='exact-cnf').prob)"
+    path = os.pathsep.join(os.path.abspath(p) for p in sys.path if p)
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": path},
+    )  # fmt: skip
+    assert done.stdout == "0.25\n", done.stderr
+    assert not (tmp_path / "run").exists()

@@ -7,8 +7,11 @@ import io
 import math
 import os
 import re
+import stat
 import subprocess
 import sys
+import tracemalloc
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracle import dnfs, enumerate_count, enumerate_prob
 
-from sharpdnf import DNF, count
+from sharpdnf import DNF, count, formats
 from sharpdnf.errors import InvalidFormula, ParseError
 from sharpdnf.formats import WRITE_DIALECTS, encode, read, reads, write, writes
 
@@ -171,6 +174,44 @@ def test_files(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="unknown dialect"):
         write(dnf, tmp_path / "never", "latex")
     assert not (tmp_path / "never").exists()
+
+
+@pytest.mark.parametrize("name", ["f.dnf", "f.dnf.gz"])
+def test_a_file_is_replaced_only_when_the_new_one_is_complete(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, dnf = tmp_path / name, DNF.from_clauses([[1, -2], [3]])
+    formats.write(dnf, path)
+    path.chmod(0o640)
+    before = path.read_bytes()
+
+    def broken(*_: object) -> Iterator[bytes]:
+        yield b"p dnf 9 9\n" * 100_000
+        assert path.read_bytes() == before
+        raise OSError("disk full")
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="disk full"):
+        patch.setattr(formats, "encode", broken)
+        formats.write(dnf, path)
+    assert path.read_bytes() == before and os.listdir(tmp_path) == [name]
+    link = tmp_path / f"link-{name}"
+    link.symlink_to(path)
+    formats.write(DNF.from_clauses([[4]]), link)
+    assert link.is_symlink() and formats.read(path).clauses() == [[4]]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640 and len(os.listdir(tmp_path)) == 2
+    with pytest.raises(FileNotFoundError, match=r"'/nowhere/f\.dnf'"):
+        formats.write(dnf, "/nowhere/f.dnf")
+    formats.write(dnf, os.devnull)
+
+
+def test_few_names_of_many_variables_do_not_fill_the_memory() -> None:
+    text = "p dnf 10000000 1\nc var 1 a\n1 0\n"
+    tracemalloc.start()
+    with pytest.raises(ParseError, match="1 of 10000000 variables have a name"):
+        formats.reads(text)
+    assert tracemalloc.get_traced_memory()[1] < 50e6
+    tracemalloc.stop()
+    assert formats.reads(text.replace("10000000", "1000")).names[:2] == ("a", "x2")
 
 
 def test_standard_input() -> None:

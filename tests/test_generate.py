@@ -11,11 +11,11 @@ from collections import Counter
 import appendix
 import numpy as np
 import pytest
-from scipy.stats import ks_2samp
+from scipy.stats import arcsine, ks_2samp, kstest
 
 from sharpdnf import DNF, _native
 from sharpdnf.errors import InvalidFormula
-from sharpdnf.generate import JoinSpec, PaperSpec, ReliabilitySpec, UniformSpec
+from sharpdnf.generate import HubSpec, JoinSpec, PaperSpec, ReliabilitySpec, UniformSpec
 
 generate = importlib.import_module("sharpdnf.generate")  # the module: the package exports a function of that name
 PLACEMENTS = ("weighted", "strict")
@@ -192,6 +192,58 @@ def test_uniform_family() -> None:
     assert set(generate.uniform(UniformSpec(5, 50, (1, 5)), rng()).widths) == {1, 2, 3, 4, 5}
 
 
+@pytest.mark.parametrize(
+    ("n", "m", "width", "max_hubs"), [(400, 300, 4, 3), (400, 300, 2, 3), (9, 40, 6, 3), (3, 5, 2, 1)]
+)
+def test_hub_formula_is_as_asked(n: int, m: int, width: int, max_hubs: int) -> None:
+    for seed in range(20):
+        dnf = generate.hub(HubSpec(n, m, width, max_hubs), rng(seed))
+        assert (dnf.num_vars, dnf.num_clauses, set(dnf.widths.tolist())) == (n, m, {width})
+        assert dnf.notes == ()  # no variable twice in a clause
+        assert dnf.prob.min() >= 0 and dnf.prob.max() <= 1
+
+
+def test_hubs_follow_their_law() -> None:
+    """Their number, the clauses they stand in, their one sign and their probabilities; n is so large that they show."""
+    n, m, least, draws = 600, 200, 0.6, 900
+    numbers, missing, probabilities, negated = np.zeros(4), [], [], 0
+    for seed in range(draws):
+        dnf = generate.hub(HubSpec(n, m, 4, least_share=least), rng(seed))
+        share, negative = occurrences(dnf), np.bincount((dnf.literals >> 1)[dnf.literals & 1 == 1], minlength=n)
+        hubs = np.flatnonzero(share > 40)
+        numbers[len(hubs)] += 1
+        assert np.all((negative[hubs] == 0) | (negative[hubs] == share[hubs]))
+        negated += int((negative[hubs] > 0).sum())
+        missing += (m - share[hubs]).tolist()
+        probabilities += dnf.prob[hubs].tolist()
+    assert numbers[0] == 0 and ((numbers[1:] - draws / 3) ** 2 / (draws / 3)).sum() < chi_square_limit(2)
+    total = len(missing)
+    assert abs(negated - total / 2) < 5.2 * math.sqrt(total / 4)
+    few = np.bincount([gone for gone in missing if gone <= 3], minlength=4)
+    law = np.full(4, 1 / 8) + np.array([0.5, 1, 1, 1]) / (m * (1 - least)) / 2
+    assert ((few - total * law) ** 2 / (total * law)).sum() < chi_square_limit(3) + (few.sum() / total > 0.6) * 1e9
+    shares = [1 - gone / m for gone in missing if gone > 3]
+    assert least - 0.5 / m <= min(shares)
+    jitter = rng(1).uniform(-0.5 / m, 0.5 / m, size=len(shares))
+    assert kstest(np.array(shares) + jitter, "uniform", (least, 1 - 3.5 / m - least)).pvalue > 1e-6
+    assert kstest(probabilities, arcsine.cdf).pvalue > 1e-6
+
+
+def test_what_is_no_hub_is_uniform() -> None:
+    n, m, width = 60, 4000, 5
+    dnf = generate.hub(HubSpec(n, m, width, least_share=1.0), rng(2))
+    share = occurrences(dnf)
+    others = np.flatnonzero(share < m / 2)
+    hubs = n - len(others)
+    assert 1 <= hubs <= 3 and np.all(share[share >= m / 2] >= m - 3)
+    expected = share[others].mean()
+    assert ((share[others] - expected) ** 2 / expected).sum() < chi_square_limit(len(others) - 1)
+    signs = (dnf.literals & 1)[np.isin(dnf.literals >> 1, others)]
+    assert abs(signs.mean() - 0.5) < 5.2 / (2 * math.sqrt(len(signs)))
+    plain = [p for seed in range(40) for p in generate.hub(HubSpec(100, 40, 4), rng(seed)).prob]
+    assert kstest(plain, "uniform").pvalue > 1e-6
+
+
 def test_reliability_counts_paths() -> None:
     grid = generate.reliability(ReliabilitySpec(5, 5, prob=0.3), rng())
     assert (grid.num_vars, grid.num_clauses) == (40, 8512)
@@ -224,6 +276,7 @@ def test_join_is_the_lineage() -> None:
         ("uniform", {"num_vars": 50, "num_clauses": 38, "width": "5"}),
         ("reliability", {"rows": 3, "cols": "4", "prob": "0.5"}),
         ("join", {"density": "0.3"}),
+        ("hub", {"num_vars": "40", "num_clauses": "30", "width": "3", "max_hubs": "2"}),
     ],
 )
 def test_pure_in_spec_and_rng(family: str, options: dict[str, object]) -> None:
@@ -253,6 +306,12 @@ def test_pure_in_spec_and_rng(family: str, options: dict[str, object]) -> None:
         ("reliability", {"edges": [(1, 2, 1.5)], "source": 1, "target": 2}, "1.5"),
         ("reliability", {"edges": [(1,)], "source": 1, "target": 1}, "edge 0"),
         ("reliability", {"rows": 0}, "grid of 0"),
+        ("hub", {"num_vars": 50, "num_clauses": 20, "width": 1}, "at least two variables"),
+        ("hub", {"num_vars": 6, "num_clauses": 20, "width": 4}, "max_hubs"),
+        ("hub", {"num_vars": 50, "num_clauses": 20, "width": 4, "max_hubs": 0}, "max_hubs"),
+        ("hub", {"num_vars": 50, "num_clauses": 20, "width": 4, "max_hubs": 1.5}, "must be integers"),
+        ("hub", {"num_vars": 50, "num_clauses": 20, "width": 4, "least_share": 0.0}, "least_share"),
+        ("hub", {"num_vars": 50, "num_clauses": 20, "width": "3-5"}, "must be integers"),
         ("join", {"density": 2.0}, "density"),
         ("join", {"num_left": 10**6, "num_right": 10**6}, "too large"),
     ],
@@ -273,3 +332,13 @@ def test_a_large_formula_takes_few_passes() -> None:
     start = time.perf_counter()
     generate.paper(PaperSpec(15_000, 11_250, 34), rng())
     assert time.perf_counter() - start < 60 * unit
+
+
+def test_a_seed_stands_for_its_generator() -> None:
+    options = {"num_vars": 20, "num_clauses": 10, "width": 3}
+    assert generate.generate("uniform", 1, **options) == generate.generate(
+        "uniform", np.random.default_rng(1), **options
+    )
+    for bad in (None, -1, 1.5, "1", True, np.random):
+        with pytest.raises(TypeError, match="rng must be a seed"):
+            generate.generate("uniform", bad, **options)  # type: ignore[arg-type]

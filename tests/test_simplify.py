@@ -95,7 +95,7 @@ def test_answers_far_below_the_smallest_double() -> None:
 
 
 def test_common_literals_are_factored_and_names_follow() -> None:
-    dnf = DNF.parse("z & a & b | z & b & c | z & c & a", {"z": 1e-200})
+    dnf = DNF.parse("z & a & b | z & b & c | z & c & a", {"z": 1e-200, "a": 0.5, "b": 0.5, "c": 0.5})
     simple = simplify(dnf, solve=False)
     assert simple.log_factor == pytest.approx(-200 * math.log(10))
     assert simple.dnf.names == ("a", "b", "c") and simple.variables.tolist() == [1, 2, 3]

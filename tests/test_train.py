@@ -18,12 +18,11 @@ torch = pytest.importorskip("torch")
 
 from sharpdnf.dnf import DNF  # noqa: E402
 from sharpdnf.engines.sampling import label as sampling_label  # noqa: E402
-from sharpdnf.errors import CheckpointError, ConfigError  # noqa: E402
-from sharpdnf.learn.config import Config, LossConfig, MixConfig, OptimizerConfig, read_config  # noqa: E402
+from sharpdnf.errors import CheckpointError, ConfigError, SharpDNFError  # noqa: E402
+from sharpdnf.learn.config import Config, LossConfig, MixConfig, NetworkConfig, OptimizerConfig, read_config  # noqa: E402
 from sharpdnf.learn.loss import Targets, accuracy, answer_loss, cauchy, kl, label_sigma, pseudo_huber, robust  # noqa: E402
-from sharpdnf.learn.model import NetworkConfig  # noqa: E402
 from sharpdnf.learn.stream import Example, ahead, draw_batch, draw_formula, num_nodes, pack  # noqa: E402
-from sharpdnf.learn.train import Objective, learning_rate, train  # noqa: E402
+from sharpdnf.learn.train import Objective, Trainer, learning_rate, train  # noqa: E402
 
 EXPERIMENTS = Path(__file__).parent.parent / "experiments"
 TINY = MixConfig(kind="spread", num_vars=(4, 8), widths=(1, 2), mass=(0.3, 3.0), max_clauses=12, epsilon=0.1)
@@ -239,9 +238,11 @@ def test_learning_rate_warms_up_and_falls():
 
 def test_batches_are_pure_functions_of_their_index():
     data = tiny_config().data
-    first, again = (draw_batch(data, sampling_label, 3, 5, progress=0.0, marginals=True) for _ in range(2))
-    other = draw_batch(data, sampling_label, 3, 6, progress=0.0, marginals=True)
-    assert [e.log_prob for e in first] == [e.log_prob for e in again] != [e.log_prob for e in other]
+    first, again = (draw_batch(data, sampling_label, 3, 5, 1, progress=0.0, marginals=True) for _ in range(2))
+    assert [e.log_prob for e in first] == [e.log_prob for e in again]
+    for seed, step, number in ((3, 6, 1), (3, 5, 0), (4, 5, 1)):
+        other = draw_batch(data, sampling_label, seed, step, number, progress=0.0, marginals=True)
+        assert [e.log_prob for e in first] != [e.log_prob for e in other]
     assert len({e.dnf.num_vars for e in first}) == 1
     assert sum(num_nodes(e.dnf) for e in first) <= data.batch_nodes
 
@@ -266,19 +267,125 @@ def test_pack_and_accuracy():
     assert shares == {0.02: 0.5, 0.05: 1.0, 0.10: 1.0, 0.15: 1.0}
 
 
-def test_two_processes_agree(tmp_path):
-    """DDP over gloo: two processes of one thread train one network."""
+SHARED_RUN = """
+import os, sys
+from pathlib import Path
+tests, directory, steps, calls = sys.argv[1:]
+sys.path.insert(0, tests)
+import sharpdnf.learn.train
+from test_train import sampling_label, shared_config, train
+from sharpdnf.learn.evaluate import digest
+sharpdnf.learn.train.LOG_EVERY = 1
+seen = []
+
+def label(dnf, **options):
+    if len(seen) >= int(calls):
+        os._exit(1)
+    log_prob, posterior = sampling_label(dnf, **options)
+    seen.append(f"{digest(dnf)} {log_prob!r}")
+    return log_prob, posterior
+
+train(shared_config(int(steps)), Path(directory), label)
+Path(f"{directory}/seen-{os.environ.get('RANK', 0)}.txt").write_text("\\n".join(seen))
+"""
+
+
+def shared_config(steps):
+    """Four batches a step, for one, two or four processes."""
+    config = tiny_config(steps)
+    return replace(config, run=replace(config.run, batches=4), data=replace(config.data, batch_nodes=150))
+
+
+def run_shared(directory, processes, steps, calls=10**9):
+    """Trains in other processes; each ends itself before it makes more than ``calls`` labels."""
+    launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
+    script = directory.with_suffix(".py")
+    script.write_text(SHARED_RUN)
+    command = [sys.executable, *(launcher if processes > 1 else []), str(script), str(Path(__file__).parent)]
+    options = {"timeout": 200, "env": {**os.environ, "OMP_NUM_THREADS": "1"}, "capture_output": True, "text": True}
+    done = subprocess.run([*command, str(directory), str(steps), str(calls)], check=False, **options)
+    assert (done.returncode == 0) == (calls == 10**9), done.stderr
+
+
+def logged(directory):
+    """(losses, counts of formulas and of nodes) by step."""
+    rows = list(csv.DictReader((directory / "log.csv").open()))
+    return np.array([[float(row["loss"]), float(row["dense"])] for row in rows]), [
+        (row["formulas"], row["variables"], row["nodes"]) for row in rows
+    ]
+
+
+def test_the_number_of_processes_changes_no_data(tmp_path):
+    """One process and two (DDP over gloo) see the same formulas, and lose the same up to rounding."""
+    seen = {}
+    for processes in (1, 2):
+        run_shared(tmp_path / f"run{processes}", processes, 3)
+        files = sorted((tmp_path / f"run{processes}").glob("seen-*.txt"))
+        assert len(files) == processes
+        seen[processes] = [line for file in files for line in file.read_text().splitlines()]
+    assert len(seen[1]) > 30 and len(set(seen[1])) == len(seen[1])
+    assert sorted(seen[1]) == sorted(seen[2])
+    (alone, counts), (shared, same) = logged(tmp_path / "run1"), logged(tmp_path / "run2")
+    assert counts == same and len(counts) == 3
+    np.testing.assert_allclose(alone[0], shared[0], rtol=1e-5)  # the same weights
+    np.testing.assert_allclose(alone, shared, rtol=5e-3)  # Adam magnifies what rounding does to tiny gradients
+
+
+def test_a_run_may_go_on_with_another_number_of_processes(tmp_path):
+    run_shared(tmp_path / "whole", 1, 4)
+    run_shared(tmp_path / "parts", 2, 4, calls=30)
+    before = json.loads((tmp_path / "parts" / "checkpoint.json").read_text())["state"]
+    assert 0 < before["step"] < 4
+    run_shared(tmp_path / "parts", 1, 4)
+    (alone, counts), (parts, same) = logged(tmp_path / "whole"), logged(tmp_path / "parts")
+    assert counts == same and len(counts) == 4
+    np.testing.assert_allclose(alone, parts, rtol=5e-3)
+
+
+def test_batches_that_processes_cannot_share_are_refused(tmp_path):
+    with pytest.raises(ConfigError, match=r"run\.batches = 4 cannot be shared evenly by 3 processes"):
+        Trainer(shared_config(3), tmp_path, sampling_label, print, rank=0, world=3)
+
+
+def test_the_best_weights_do_not_depend_on_the_clock(tmp_path, monkeypatch):
+    config = tiny_config(9)
+    data = replace(config.data, validation=6, validation_vars=(50,))
+    config = replace(config, data=data, run=replace(config.run, validate_steps=2, checkpoint_minutes=60.0))
+    validated = {}
+    for name, pace in (("usual", 1.0), ("slow", 3600.0)):
+        steps, clock = [], time.monotonic
+        validate = Trainer._validate
+        with monkeypatch.context() as patched:
+            patched.setattr(Trainer, "_validate", lambda self: (steps.append(self.state.step), validate(self)))  # noqa: B023
+            patched.setattr("sharpdnf.learn.train.time.monotonic", lambda: pace * clock())  # noqa: B023
+            train(config, tmp_path / name, sampling_label)
+        validated[name] = steps
+    assert validated["usual"] == validated["slow"] == [2, 4, 6, 8, 9]
+    files = [(tmp_path / name / "best" / "model.safetensors").read_bytes() for name in validated]
+    assert files[0] == files[1]
+
+
+def test_two_trainings_in_one_folder_exclude_each_other(tmp_path):
     script = tmp_path / "run.py"
     script.write_text(
-        "import sys\nfrom pathlib import Path\nsys.path.insert(0, sys.argv[1])\n"
-        "from test_train import tiny_config, sampling_label, train\n"
-        "train(tiny_config(3), Path(sys.argv[2]), sampling_label)\n"
+        "import sys, time\nfrom pathlib import Path\nsys.path.insert(0, sys.argv[1])\n"
+        "from test_train import tiny_config, train\n"
+        "def label(dnf, **options):\n    print('training', flush=True)\n    time.sleep(60)\n"
+        "train(tiny_config(3), Path(sys.argv[2]), label)\n"
     )
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    command = [*torchrun, str(script), str(Path(__file__).parent), str(tmp_path / "run")]
-    subprocess.run(command, check=True, timeout=120, env={**os.environ, "OMP_NUM_THREADS": "1"})
-    state = json.loads((tmp_path / "run" / "checkpoint.json").read_text())["state"]
-    assert state["step"] == 3
+    run = tmp_path / "run"
+    command = [sys.executable, str(script), str(Path(__file__).parent), str(run)]
+    first = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert first.stdout.readline() == "training\n"
+        with pytest.raises(SharpDNFError, match=rf"another process \({first.pid}\) is writing in"):
+            train(tiny_config(3), run, sampling_label)
+        assert not (run / "checkpoint.json").exists()
+    finally:
+        first.kill()
+        first.wait()
+    train(tiny_config(3), run, sampling_label)  # the lock of a killed process is none
+    assert json.loads((run / "checkpoint.json").read_text())["state"]["step"] == 3
 
 
 STAGE = """
@@ -292,6 +399,7 @@ dense = 1.0
 learning_rate = 1e-3
 [run]
 steps = 3
+batches = 2
 seed = SEED
 INIT
 [data]

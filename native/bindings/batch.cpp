@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "arrays.hpp"
 #include "batch.hpp"
 
@@ -15,6 +17,10 @@ void bind_batch(nb::module_ &m) {
            double epsilon, double delta, uint64_t seed, int threads, double seconds, int64_t memory) {
             const Formula all = view(indptr, literals, prob);
             const auto num_formulas = static_cast<int64_t>(formula_indptr.shape(0)) - 1;
+            const int64_t *const ends = formula_indptr.data();
+            if (num_formulas < 0 || ends[0] != 0 || ends[num_formulas] != all.num_clauses ||
+                !std::is_sorted(ends, ends + num_formulas + 1))
+                throw std::invalid_argument("formula_indptr does not span the clauses");
             std::vector<BatchAnswer> answers;
             {
                 nb::gil_scoped_release release;

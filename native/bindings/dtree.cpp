@@ -37,12 +37,14 @@ void bind_dtree(nb::module_ &m) {
                 options.poll = &poll;
                 out = dtree(f, options);
             }, seconds);
-            return nb::make_tuple(out.log_lower, out.log_upper, out.exact, out.nodes, out.stopped);
+            const Chance &lower = out.bounds.lower, &upper = out.bounds.upper;
+            return nb::make_tuple(lower.log_p<false>(), upper.log_p<true>(), upper.log_q<false>(), lower.log_q<true>(),
+                                  out.exact, out.nodes, out.stopped);
         },
         nb::arg("indptr"), nb::arg("literals"), nb::arg("prob"), nb::arg("node_budget"), nb::arg("seconds"),
         nb::arg("memory"), nb::arg("relative_epsilon"), nb::arg("additive_epsilon"), nb::arg("work_budget"),
         nb::arg("tables"),
-        "(log lower, log upper, exact, expansions, why it stopped)");
+        "(log lower, log upper, log lower and log upper of 1 - P, exact, expansions, why it stopped)");
     m.def(
         "dtree_compile",
         [](In<int64_t> indptr, In<int32_t> literals, In<double> prob, int64_t node_budget, double seconds,
@@ -74,7 +76,7 @@ void bind_dtree(nb::module_ &m) {
             std::vector<double> out(rows);
             interruptible([&](Poll &poll) {
                 Pace pace(poll);
-                std::vector<Wide> value;
+                std::vector<Value> value;
                 for (int64_t r = 0; r < rows; ++r) {
                     compiled_values(compiled, probs.data() + r * num_vars, value);
                     out[r] = std::min(value.back().log(), 0.0);
@@ -94,10 +96,10 @@ void bind_dtree(nb::module_ &m) {
             double log_prob = 0.0;
             {
                 nb::gil_scoped_release release;
-                std::vector<Wide> value;
+                std::vector<Value> value;
                 compiled_values(compiled, prob.data(), value);
-                const Wide root = value.back();
-                log_prob = std::min(root.log(), 0.0);
+                const Wide root = value.back().p;
+                log_prob = std::min(value.back().log(), 0.0);
                 if (!of_log || !root.zero())
                     compiled_slopes(compiled, prob.data(), value,
                                    of_log ? Wide::of(1.0) * Wide{1.0 / root.m, -root.e} : Wide::of(1.0),

@@ -51,6 +51,9 @@ void bind_formula(nb::module_ &m) {
         "normalise",
         [](In<int64_t> indptr, In<int32_t> literals) {
             const auto m = static_cast<int64_t>(indptr.shape(0)) - 1;
+            const int64_t *const ends = indptr.data();
+            if (m < 0 || ends[0] != 0 || ends[m] != static_cast<int64_t>(literals.shape(0)) || !std::is_sorted(ends, ends + m + 1))
+                throw std::invalid_argument("indptr does not span the literals");
             Normalised out;
             interruptible([&](Poll &poll) {
                 Pace pace(poll);

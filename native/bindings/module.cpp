@@ -16,6 +16,7 @@ void bind_layers(nb::module_ &);
 void bind_lineage(nb::module_ &);
 void bind_frontier(nb::module_ &);
 void bind_reach(nb::module_ &);
+void bind_pivot(nb::module_ &);
 
 NB_MODULE(_native, m) {
     m.doc() = "Kernels of sharpdnf: arrays in, numbers out, the GIL released.";
@@ -32,4 +33,5 @@ NB_MODULE(_native, m) {
     bind_lineage(m);
     bind_frontier(m);
     bind_reach(m);
+    bind_pivot(m);
 }

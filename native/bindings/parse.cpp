@@ -4,6 +4,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 
+#include <algorithm>
 #include <tuple>
 
 // "" or what is wrong; the parser's line says where.
@@ -68,7 +69,8 @@ void bind_parse(nb::module_ &m) {
         [](In<int64_t> indptr, In<int32_t> literals, int64_t first, int64_t last, bool negate) {
             const auto size = static_cast<int64_t>(literals.shape(0));
             if (first < 0 || last < first || last >= static_cast<int64_t>(indptr.shape(0)) ||
-                indptr.data()[last] > size || indptr.data()[first] < 0)
+                indptr.data()[last] > size || indptr.data()[first] < 0 ||
+                !std::is_sorted(indptr.data() + first, indptr.data() + last + 1))
                 throw std::invalid_argument("no such clauses");
             std::string out;
             {

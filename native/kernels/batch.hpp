@@ -44,39 +44,49 @@ class BatchCounter {
           draws_(ask.promise == Promise::additive ? stopping::additive_draws(ask.epsilon, ask.delta) : 0) {}
 
     BatchAnswer run(const Formula &f, uint64_t index, Poll &poll, Hierarchy &hierarchy) const {
-        if (f.num_clauses == 0) return exactly(kNever, Method::trivial);
+        if (f.num_clauses == 0) return exactly(kNever, kNever, Method::trivial);
         for (int64_t c = 0; c < f.num_clauses; ++c)
-            if (f.indptr[c] == f.indptr[c + 1]) return exactly(0.0, Method::trivial);
-        double log_prob;
-        if (hierarchy.solve(f, log_prob)) return exactly(log_prob, Method::simplify);
+            if (f.indptr[c] == f.indptr[c + 1]) return exactly(0.0, 0.0, Method::trivial);
+        Bounds bounds;
+        if (hierarchy.solve(f, bounds)) return exactly(bounds, Method::simplify);
         const SimplifyResult simple = simplify(f, {}, poll);
-        const auto combine = [&](double log_mu) {
-            const double hit = simple.log_hit, rest = simple.log_miss + std::min(log_mu, 0.0);
-            const double top = std::max(hit, rest);
-            return top == kNever ? kNever
-                                 : std::min(0.0, simple.log_factor + top + std::log(std::exp(hit - top) + std::exp(rest - top)));
+        const auto combine = [&](double log_mu, int direction) {
+            return simple.fold.whole(log_mu, log1mexp(log_mu), direction).log_p;
         };
         const Formula rest = simple.unchanged ? f : simple.formula.view();
-        if (rest.num_clauses == 0) return exactly(combine(kNever), Method::simplify);
+        if (rest.num_clauses == 0) {
+            BatchAnswer out = exactly(combine(kNever, -1), combine(kNever, 1), Method::simplify);
+            out.log_prob = combine(kNever, 0);
+            return out;
+        }
         BatchAnswer out = solve(rest, index, poll);
-        for (double *x : {&out.log_prob, &out.log_lower, &out.log_upper, &out.log_certified_lower, &out.log_certified_upper})
-            *x = combine(*x);
+        if (simple.fold.trivial()) return out;
+        out.log_prob = combine(out.log_prob, 0);
+        for (double *x : {&out.log_lower, &out.log_certified_lower}) *x = combine(*x, -1);
+        for (double *x : {&out.log_upper, &out.log_certified_upper}) *x = combine(*x, 1);
         return out;
     }
 
   private:
-    static BatchAnswer exactly(double log_prob, Method method) {
+    // An answer whose bounds are apart by rounding, or by next to nothing.
+    BatchAnswer exactly(double log_lower, double log_upper, Method method) const {
         BatchAnswer out;
-        out.log_prob = out.log_lower = out.log_upper = out.log_certified_lower = out.log_certified_upper = log_prob;
+        out.log_prob = log_lower == log_upper ? log_lower : middle(log_lower, log_upper);
+        out.log_lower = out.log_certified_lower = log_lower;
+        out.log_upper = out.log_certified_upper = log_upper;
         out.method = method;
         return out;
     }
+    BatchAnswer exactly(const Bounds &bounds, Method method) const {
+        return exactly(bounds.lower.log_p<false>(), bounds.upper.log_p<true>(), method);
+    }
 
-    // The point with the least relative (harmonic mean) or additive (mean) error against both ends.
+    // The point with the least relative (harmonic mean) or additive (mean) error against both ends. Where P is near 1
+    // it has the digits of 1 - P.
     double middle(double log_lower, double log_upper) const {
-        const double ratio = std::exp(log_lower - log_upper);
-        if (ask_.promise == Promise::additive) return log_upper + std::log((1.0 + ratio) / 2.0);
-        return ratio > 0.0 ? log_lower + std::log(2.0 / (1.0 + ratio)) : log_upper - std::log(2.0);
+        const double half = std::log1p(std::expm1(log_lower - log_upper) / 2.0);  // log((1 + lower / upper) / 2)
+        if (ask_.promise == Promise::additive) return log_upper + half;
+        return log_lower > kNever ? log_lower - half : log_upper - std::log(2.0);
     }
     bool within(double log_lower, double log_upper) const {
         const double ratio = std::exp(log_lower - log_upper);
@@ -114,8 +124,9 @@ class BatchCounter {
             (ask_.promise == Promise::relative ? options.relative_epsilon : options.additive_epsilon) =
                 ask_.promise == Promise::exact ? 0.0 : ask_.epsilon;
             const DTreeResult tree = dtree(f, options);
-            if (tree.exact) return exactly(middle(tree.log_lower, tree.log_upper), Method::dtree);
-            best = interval(std::max(tree.log_lower, sure.log_lower), std::min(tree.log_upper, sure.log_upper), Method::dtree);
+            if (tree.exact) return exactly(tree.bounds, Method::dtree);
+            best = interval(std::max(tree.bounds.lower.log_p<false>(), sure.log_lower),
+                            std::min(tree.bounds.upper.log_p<true>(), sure.log_upper), Method::dtree);
             if (best.met || ask_.promise == Promise::exact) return best;
         }
         return sampled(f, index, poll, best);

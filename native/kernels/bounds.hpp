@@ -7,41 +7,54 @@
 #include <numeric>
 #include <vector>
 
+#include "chance.hpp"
 #include "formula.hpp"
 #include "wide.hpp"
 
 // One pass over the clauses: the largest, the sum, and "independent or" over all clauses and over a greedy choice of
-// clauses that share no variable.
+// clauses that share no variable. What is a bound below is rounded down, what is one above is rounded up.
 class IntervalSums {
   public:
     void reset(std::size_t num_vars) {
         taken_.assign(num_vars, 0);
-        largest_ = sum_ = independent_ = disjoint_ = Wide();
+        largest_ = Chance::never();
+        sum_.clear(), independent_.clear(), disjoint_.clear();
     }
-    void add(const Wide &p) {
-        if (largest_ < p) largest_ = p;
-        sum_ = sum_ + p;
-        independent_ = either(independent_, p);
+    void add(const Bounds &p) {
+        if (largest_ < p.lower) largest_ = p.lower;
+        sum_.add(p.upper.p(), plus);
+        independent_.add(p.upper, either<true>);
     }
     // Takes the clause into the greedy choice if it shares no variable with those chosen.
-    template <class Slot> void choose(const Wide &p, const int32_t *first, const int32_t *last, Slot slot) {
+    template <class Slot> void choose(const Bounds &p, const int32_t *first, const int32_t *last, Slot slot) {
         for (const int32_t *lit = first; lit != last; ++lit)
             if (taken_[slot(*lit >> 1)]) return;
         for (const int32_t *lit = first; lit != last; ++lit) taken_[slot(*lit >> 1)] = 1;
-        disjoint_ = either(disjoint_, p);
+        disjoint_.add(p.lower, either<false>);
     }
-    Wide lower() const { return largest_ < disjoint_ ? disjoint_ : largest_; }
-    Wide upper(bool unate) const { return at_most_one(unate && independent_ < sum_ ? independent_ : sum_); }
-    const Wide &largest() const { return largest_; }
-    const Wide &sum() const { return sum_; }
+    Chance lower() const { return std::max(largest_, disjoint_.total(Chance::never(), either<false>)); }
+    Chance upper(bool unate) const {
+        const Wide whole = sum();
+        Chance out = whole < Wide{0.5, 0} ? Chance{whole, false} : Chance{Wide::of(whole.complement()), true};
+        if (unate) out = std::min(out, independent_.total(Chance::never(), either<true>));
+        return out;
+    }
+    Wide largest() const { return largest_.p(); }
+    // Rounded up: a sum of 2^64 numbers in pairs takes less than 128 steps from a number to the sum.
+    Wide sum() const { return sum_.total(Wide(), plus) * Wide::of(1.0 + 256.0 * kUnit); }
 
   private:
+    static Wide plus(const Wide &a, const Wide &b) { return a + b; }
+
     std::vector<uint8_t> taken_;
-    Wide largest_, sum_, independent_, disjoint_;
+    Chance largest_;
+    Pairwise<Wide> sum_;
+    Pairwise<Chance> independent_, disjoint_;
 };
 
 struct Interval {
     double log_lower = -std::numeric_limits<double>::infinity(), log_upper = 0.0;
+    double log_complement_lower = -std::numeric_limits<double>::infinity(), log_complement_upper = 0.0;
     bool unate = false, pairs = false;  // unate: no variable with both signs; pairs: second-order bounds were used
 };
 
@@ -51,16 +64,21 @@ struct Interval {
 class PairBounds {
   public:
     // `prob` the clauses' probabilities; false if the pairs cost more than the budget. Throws Stopped.
-    bool run(const Formula &f, const std::vector<Wide> &prob, const Wide &scale, int64_t budget, Pace &pace) {
+    bool run(const Formula &f, const std::vector<Chance> &prob, const Wide &scale, int64_t budget, Pace &pace) {
         const int64_t m = f.num_clauses;
         if (!index(f, budget, pace)) return false;
         std::vector<int64_t> seen(m, -1);
         std::vector<double> plain(m), scaled(m);
+        int64_t widest = 0;
+        for (int64_t c = 0; c < m; ++c) widest = std::max(widest, f.indptr[c + 1] - f.indptr[c]);
+        // No sum below has more than 2 m terms, no term more than 2 w factors and ten other operations. What a
+        // difference may have lost is this part of what was added up before.
+        const double rounding = 4.0 * kUnit * static_cast<double>(2 * m + 2 * widest + 16);
         double total = 0.0, s1 = 0.0, s2 = 0.0, s2_gross = 0.0, caen = 0.0, kounias = 0.0;
         for (int64_t c = 0; c < m; ++c) {
-            plain[c] = prob[c].value();
+            plain[c] = prob[c].p().value();
             const Wide inverse{1.0 / scale.m, -scale.e};
-            scaled[c] = (prob[c] * inverse).value();
+            scaled[c] = (prob[c].p() * inverse).value();
             total += plain[c], s1 += scaled[c];
         }
         std::vector<int32_t> value(f.num_vars, -1);
@@ -83,14 +101,14 @@ class PairBounds {
             pace.check(16 * (f.indptr[c + 1] - f.indptr[c]));
             meets = std::max(meets, 0.0);
             s2 += meets / 2.0, s2_gross += gross;
-            kounias = std::max(kounias, meets - 1e-12 * gross);
-            if (scaled[c] > 0.0) caen += scaled[c] * scaled[c] / (scaled[c] + meets + 1e-12 * gross);
+            kounias = std::max(kounias, meets - rounding * gross);
+            if (scaled[c] > 0.0) caen += scaled[c] * scaled[c] / (scaled[c] + meets + rounding * gross);
         }
-        s2 += 1e-12 * s2_gross;
+        s2 += rounding * s2_gross;
         const double k = 1.0 + std::floor(std::min(2.0 * s2 / s1, 1e15));
-        const double sankoff = 2.0 * s1 / (k + 1.0) - 2.0 * s2 / (k * (k + 1.0)) - 1e-12 * s1;
-        lower = scale * Wide::of(std::max({caen, sankoff, 0.0}));
-        upper = scale * Wide::of(std::max(s1 * (1.0 + 1e-12) - kounias, 0.0));
+        const double sankoff = 2.0 * s1 / (k + 1.0) - 2.0 * s2 / (k * (k + 1.0)) - rounding * s1;
+        lower = scale * Wide::of(std::max({caen * (1.0 - rounding), sankoff, 0.0}));
+        upper = scale * Wide::of(std::max(s1 * (1.0 + rounding) - kounias, 0.0) * (1.0 + rounding));
         return true;
     }
     Wide lower, upper;
@@ -130,30 +148,21 @@ class PairBounds {
 };
 
 // The greedy choice of disjoint clauses, from the likeliest down. Throws Stopped: what was chosen till then stands.
-inline void choose_disjoint(const Formula &f, const std::vector<Wide> &prob, IntervalSums &sums, Pace &pace) {
+inline void choose_disjoint(const Formula &f, const std::vector<Chance> &prob, IntervalSums &sums, Pace &pace) {
     constexpr int64_t AHEAD = 8;
     std::vector<double> log_prob(f.num_clauses);
     for (int64_t c = 0; c < f.num_clauses; ++c) {
-        log_prob[c] = prob[c].log();
+        log_prob[c] = prob[c].p().log();
         pace.check(4);
     }
-    const auto order = FallingOrder(log_prob, sums.largest().log()).clauses;
+    const auto order = FallingOrder(log_prob, *std::max_element(log_prob.begin(), log_prob.end())).clauses;
     for (int64_t i = 0; i < f.num_clauses; ++i) {
         const int32_t c = order[i];
         pace.check(8);
         if (i + AHEAD < f.num_clauses) __builtin_prefetch(f.literals + f.indptr[order[i + AHEAD]]);
-        sums.choose(prob[c], f.literals + f.indptr[c], f.literals + f.indptr[c + 1], [](int32_t v) { return v; });
+        const int32_t *const first = f.literals + f.indptr[c], *const last = f.literals + f.indptr[c + 1];
+        sums.choose(Bounds::about(prob[c], product_units(last - first)), first, last, [](int32_t v) { return v; });
     }
-}
-
-// p(C), however small.
-inline Wide clause_prob(const Formula &f, int64_t c) {
-    double p = 1.0;
-    for (int64_t i = f.indptr[c]; i < f.indptr[c + 1]; ++i) p *= f.literal_prob(f.literals[i]);
-    if (p >= 1e-290) return Wide::of(p);
-    Wide product = Wide::of(1.0);  // it underflows, or is on the way
-    for (int64_t i = f.indptr[c]; i < f.indptr[c + 1]; ++i) product = product * f.literal_prob(f.literals[i]);
-    return product;
 }
 
 // Bounds that hold surely: widened by what rounding can add up to. The formula has no empty clause. The first pass
@@ -163,19 +172,19 @@ inline Interval certified_bounds(const Formula &f, int64_t pair_budget, Poll &si
     Interval out;
     if (f.num_clauses == 0) {
         out.log_upper = -std::numeric_limits<double>::infinity();
+        out.log_complement_lower = 0.0;
         return out;
     }
     Pace pace(signals);
-    std::vector<Wide> prob(f.num_clauses);
+    std::vector<Chance> prob(f.num_clauses);
     std::vector<uint8_t> signs(f.num_vars, 0);
     IntervalSums sums;
     sums.reset(f.num_vars);
-    int64_t widest = 0;
     for (int64_t c = 0; c < f.num_clauses; ++c) {
         for (int64_t i = f.indptr[c]; i < f.indptr[c + 1]; ++i) signs[f.literals[i] >> 1] |= 1 + (f.literals[i] & 1);
-        prob[c] = clause_prob(f, c);
-        sums.add(prob[c]);
-        widest = std::max(widest, f.indptr[c + 1] - f.indptr[c]);
+        prob[c] = product(f.literals + f.indptr[c], f.literals + f.indptr[c + 1],
+                          [&f](int32_t lit) { return f.literal_prob(lit); });
+        sums.add(Bounds::about(prob[c], product_units(f.indptr[c + 1] - f.indptr[c])));
         pace.check(f.indptr[c + 1] - f.indptr[c]);
     }
     out.unate = std::find(signs.begin(), signs.end(), 3) == signs.end();
@@ -189,15 +198,14 @@ inline Interval certified_bounds(const Formula &f, int64_t pair_budget, Poll &si
                     pairs.run(f, prob, sums.largest(), pair_budget, rest);
     } catch (const Stopped &) {
     }
-    Wide lower = sums.lower(), upper = sums.upper(out.unate);
+    Chance lower = sums.lower(), upper = sums.upper(out.unate);
     if (out.pairs) {
-        if (lower < pairs.lower) lower = pairs.lower;
-        if (pairs.upper < upper) upper = pairs.upper;
+        const auto chance = [](const Wide &p) { return Chance::of(p, Wide::of(p.complement())); };
+        // 1 - p is off by a unit of 1, which is none of p below a half; above it is exact.
+        lower = std::max(lower, chance(pairs.lower));
+        upper = std::min(upper, chance(pairs.upper));
     }
-    // Every sum and product of k factors is off by at most about k units in the last place.
-    const double slack = 1e-12 + 4e-16 * static_cast<double>(f.num_clauses + widest);
-    out.log_lower = std::min(lower.log(), 0.0) - slack;
-    out.log_upper = std::min(upper.log() + slack, 0.0);
-    if (out.log_upper < out.log_lower) out.log_upper = out.log_lower;  // both right, apart by rounding only
+    out.log_lower = lower.log_p<false>(), out.log_upper = upper.log_p<true>();
+    out.log_complement_lower = upper.log_q<false>(), out.log_complement_upper = lower.log_q<true>();
     return out;
 }

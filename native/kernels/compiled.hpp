@@ -2,6 +2,7 @@
 #pragma once
 #include <vector>
 
+#include "chance.hpp"
 #include "dtree.hpp"
 #include "wide.hpp"
 
@@ -15,30 +16,39 @@ inline double literal_prob(int32_t lit, const double *prob) {
     return (lit & 1) ? 1.0 - prob[lit >> 1] : prob[lit >> 1];
 }
 
-// P of every node, children before parents.
-inline void compiled_values(const CompiledView &c, const double *prob, std::vector<Wide> &value) {
+// P and 1 - P of a node, each to its own relative precision.
+struct Value {
+    Wide p, q;
+    double log() const { return p < q ? p.log() : std::log1p(-q.value()); }
+};
+
+// The value of every node, children before parents.
+inline void compiled_values(const CompiledView &c, const double *prob, std::vector<Value> &value) {
     value.resize(c.num_nodes);
+    const auto literal = [prob](int32_t lit) { return literal_prob(lit, prob); };
     for (int64_t i = 0; i < c.num_nodes; ++i) {
-        Wide &out = value[i];
+        Value &out = value[i];
+        const Value *const a = value.data() + c.a[i], *const b = value.data() + c.b[i];
         switch (c.kind[i]) {
-        case Compiled::kFalse: out = Wide(); break;
-        case Compiled::kTrue: out = Wide::of(1.0); break;
-        case Compiled::kTerm:
-            out = Wide::of(1.0);
-            for (int32_t j = c.a[i]; j < c.b[i]; ++j) out = out * literal_prob(c.literals[j], prob);
+        case Compiled::kFalse: out = {Wide(), Wide::of(1.0)}; break;
+        case Compiled::kTrue: out = {Wide::of(1.0), Wide()}; break;
+        case Compiled::kTerm: {
+            const Chance term = product(c.literals + c.a[i], c.literals + c.b[i], literal);
+            out = {term.p(), term.q()};
             break;
-        case Compiled::kOr: out = either(value[c.a[i]], value[c.b[i]]); break;
-        case Compiled::kAnd: out = value[c.a[i]] * value[c.b[i]]; break;
+        }
+        case Compiled::kOr: out = {a->p + b->p * a->q, a->q * b->q}; break;
+        case Compiled::kAnd: out = {a->p * b->p, a->q + b->q * a->p}; break;
         default: {
-            const double p = prob[c.var[i]];
-            out = value[c.a[i]] * p + value[c.b[i]] * (1.0 - p);
+            const double high = prob[c.var[i]], low = 1.0 - high;
+            out = {a->p * high + b->p * low, a->q * high + b->q * low};
         }
         }
     }
 }
 
 // slope[v] = scale * d P(root) / d prob[v]: with scale 1 / P(root) that is d log P(root) / d prob[v].
-inline void compiled_slopes(const CompiledView &c, const double *prob, const std::vector<Wide> &value, const Wide &scale,
+inline void compiled_slopes(const CompiledView &c, const double *prob, const std::vector<Value> &value, const Wide &scale,
                            int64_t num_vars, double *slope) {
     std::fill(slope, slope + num_vars, 0.0);
     std::vector<Wide> flow(c.num_nodes);  // scale * d P(root) / d P(node)
@@ -58,14 +68,14 @@ inline void compiled_slopes(const CompiledView &c, const double *prob, const std
                 ahead = ahead * literal_prob(c.literals[j], prob);
             }
         } else if (c.kind[i] == Compiled::kOr) {
-            flow[a] = flow[a] + here * value[b].complement();
-            flow[b] = flow[b] + here * value[a].complement();
+            flow[a] = flow[a] + here * value[b].q;
+            flow[b] = flow[b] + here * value[a].q;
         } else if (c.kind[i] == Compiled::kAnd) {
-            flow[a] = flow[a] + here * value[b];
-            flow[b] = flow[b] + here * value[a];
+            flow[a] = flow[a] + here * value[b].p;
+            flow[b] = flow[b] + here * value[a].p;
         } else {
             const double p = prob[c.var[i]];
-            slope[c.var[i]] += (here * value[a]).value() - (here * value[b]).value();
+            slope[c.var[i]] += (here * value[a].p).value() - (here * value[b].p).value();
             flow[a] = flow[a] + here * p;
             flow[b] = flow[b] + here * (1.0 - p);
         }

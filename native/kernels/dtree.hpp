@@ -3,7 +3,9 @@
 // Olteanu, Huang, Koch (ICDE 2010): a formula is decomposed by independent-or, by common factors (independent-and)
 // and, where neither applies, by Shannon expansion on its most frequent variable. Subformulas are hash-consed, so the
 // tree is a DAG; open leaves carry bounds, and the leaf that contributes most to the gap at the root is expanded
-// next. Each expansion applies one rule, and the walk keeps its own stack: depth is bounded by memory only.
+// next. Each expansion applies one rule, and the walk keeps its own stack: depth is bounded by memory only. Bounds are
+// rounded outwards (chance.hpp), those of finished nodes too: the interval of the root holds what was not computed and
+// what rounding may have come to.
 //
 // Two subformulas are taken for equal if 128-bit hashes agree: for N subformulas a false match has odds of about
 // N^2 / 2^129, below 1e-22 for a hundred million of them.
@@ -12,6 +14,7 @@
 #include <unordered_map>
 
 #include "bounds.hpp"
+#include "chance.hpp"
 #include "formula.hpp"
 #include "poll.hpp"
 #include "subformula.hpp"
@@ -31,7 +34,7 @@ struct DTreeOptions {
 };
 
 struct DTreeResult {
-    double lower = 0.0, upper = 1.0, log_lower = -std::numeric_limits<double>::infinity(), log_upper = 0.0;
+    Bounds bounds = Bounds::unknown();
     bool exact = false;
     int64_t nodes = 0;
     const char *stopped = "done";
@@ -48,8 +51,10 @@ struct Compiled {
 
 class DTree {
   public:
-    // Relative rounding that bounds of open leaves are widened by; below it lower and upper count as equal.
-    static constexpr double kRounding = 1e-12;
+    // Bounds that are closer than this part of P are an answer, with that interval. 1 - P should then be known as well
+    // as this part of itself; for that the tree may do as much work again, and some more.
+    static constexpr double kCloseEnough = 1e-12, kComplementCloseEnough = 1e-10;
+    static constexpr int64_t kComplementWork = 1 << 22;
 
     // Throws Stopped if there is no time even for the bounds of the whole formula.
     DTree(const Formula &f, DTreeOptions options)
@@ -60,8 +65,8 @@ class DTree {
         }
         nodes_.push_back({Compiled::kFalse, true});
         nodes_.push_back({Compiled::kTrue, true});
-        nodes_[0].upper = Wide();
-        nodes_[1].lower = Wide::of(1.0);
+        nodes_[0].bounds = Bounds::never();
+        nodes_[1].bounds = Bounds::always();
         Clauses whole;
         whole.ends.reserve(f.num_clauses);
         whole.lits.reserve(f.size());
@@ -77,18 +82,19 @@ class DTree {
 
     DTreeResult run() {
         while (!nodes_[root_].closed && !stopped_ && !converged()) dive();
+        const bool in_time = !stopped_;
+        if (!options_.compile && options_.relative_epsilon == 0.0 && options_.additive_epsilon == 0.0) {
+            options_.work_budget = std::min(options_.work_budget, 2 * bench_.work + kComplementWork);
+            while (!nodes_[root_].closed && !stopped_ && !complement_known()) dive();
+        }
         const Node &root = nodes_[root_];
         DTreeResult out;
-        const Wide lower = at_most_one(root.lower), upper = at_most_one(root.upper);
-        out.exact = root.closed || (!options_.compile && !(upper * kRounding < minus(upper, lower)));
-        out.log_lower = lower.log(), out.log_upper = upper.log();
-        out.lower = lower.value(), out.upper = upper.value();
+        out.bounds = root.bounds;
+        out.exact = root.closed || (!options_.compile && close(kCloseEnough));
         out.nodes = expansions_;
-        out.stopped = stopped_ ? stopped_ : "done";
+        out.stopped = in_time ? "done" : stopped_;
         return out;
     }
-
-    Wide lower() const { return at_most_one(nodes_[root_].lower); }
 
     // Children before parents; only what the root needs. Requires a closed root and options.compile.
     Compiled compiled() const {
@@ -127,7 +133,7 @@ class DTree {
         uint8_t kind;
         bool closed;
         int32_t var = -1, a = 0, b = 0;  // open: a is the formula's place in store_
-        Wide lower{0.0, 0}, upper{1.0, 0};
+        Bounds bounds = Bounds::unknown();
     };
     struct Key {
         uint64_t high = 0, low = 0;
@@ -165,16 +171,17 @@ class DTree {
     int32_t wider_child(const Node &node) const {
         const Node &a = nodes_[node.a], &b = nodes_[node.b];
         if (a.closed || b.closed) return a.closed ? node.b : node.a;
-        Wide gap_a = minus(a.upper, a.lower), gap_b = minus(b.upper, b.lower);
+        if (options_.compile) return node.a;
+        Wide gap_a = gap(a.bounds.lower, a.bounds.upper), gap_b = gap(b.bounds.lower, b.bounds.upper);
         if (node.kind == Compiled::kShannon) {
             gap_a = gap_a * literal_prob_[2 * node.var];
             gap_b = gap_b * literal_prob_[2 * node.var + 1];
         } else if (node.kind == Compiled::kOr) {
-            gap_a = gap_a * b.lower.complement();
-            gap_b = gap_b * a.lower.complement();
+            gap_a = gap_a * b.bounds.lower.q();
+            gap_b = gap_b * a.bounds.lower.q();
         } else {
-            gap_a = gap_a * b.upper;
-            gap_b = gap_b * a.upper;
+            gap_a = gap_a * b.bounds.upper.p();
+            gap_b = gap_b * a.bounds.upper.p();
         }
         return gap_a < gap_b ? node.b : node.a;
     }
@@ -182,31 +189,37 @@ class DTree {
     void refresh(Node &node) {
         if (node.closed || node.kind < Compiled::kOr) return;
         const Node &a = nodes_[node.a], &b = nodes_[node.b];
-        Wide lower, upper;
+        node.closed = a.closed && b.closed;
+        if (options_.compile) return;  // nobody asks for a number
+        Bounds found;
         if (node.kind == Compiled::kShannon) {
             const double high = literal_prob_[2 * node.var], low = literal_prob_[2 * node.var + 1];
-            lower = a.lower * high + b.lower * low;
-            upper = a.upper * high + b.upper * low;
-        } else if (node.kind == Compiled::kOr) {
-            lower = either(a.lower, b.lower);
-            upper = either(a.upper, b.upper);
+            found.lower = mixed<false>(high, low, a.bounds.lower, b.bounds.lower);
+            found.upper = mixed<true>(high, low, a.bounds.upper, b.bounds.upper);
         } else {
-            lower = a.lower * b.lower;
-            upper = a.upper * b.upper;
+            found = node.kind == Compiled::kOr ? either(a.bounds, b.bounds) : both(a.bounds, b.bounds);
         }
-        node.closed = a.closed && b.closed;
-        if (node.closed || node.lower < lower) node.lower = lower;  // a leaf's bounds may beat its children's
-        if (node.closed || upper < node.upper) node.upper = upper;
+        if (node.bounds.lower < found.lower) node.bounds.lower = found.lower;  // a leaf's bounds may beat its children's
+        if (found.upper < node.bounds.upper) node.bounds.upper = found.upper;
+    }
+
+    // Whether the bounds are within a relative error of P, from their middle.
+    bool close(double relative) const {
+        const Bounds &root = nodes_[root_].bounds;
+        return !((root.upper.p() + root.lower.p()) * Wide::of(relative / 2) < gap(root.lower, root.upper));
+    }
+    bool complement_known() const {
+        const Bounds &root = nodes_[root_].bounds;
+        const Wide most = root.lower.q();
+        return !(most * kComplementCloseEnough < gap(root.lower, root.upper));
     }
 
     bool converged() const {
         if (options_.compile) return false;
-        const Node &root = nodes_[root_];
-        const Wide gap = minus(root.upper, root.lower);
-        const double relative = std::max(options_.relative_epsilon, kRounding / 2);
-        if (!((root.upper + root.lower) * relative < gap)) return true;
+        if (close(std::max(2.0 * options_.relative_epsilon, kCloseEnough))) return true;
         // Asked for nothing additive, a gap that is no double any more (1e-400) is still a gap.
-        return options_.additive_epsilon > 0.0 && gap.value() <= 2.0 * options_.additive_epsilon;
+        const Bounds &root = nodes_[root_].bounds;
+        return options_.additive_epsilon > 0.0 && gap(root.lower, root.upper).value() <= 2.0 * options_.additive_epsilon;
     }
 
     void check_limits() {
@@ -278,17 +291,20 @@ class DTree {
         refresh(node);
     }
 
-    int32_t add(uint8_t kind, bool closed, int32_t a, int32_t b, const Wide &lower, const Wide &upper) {
-        nodes_.push_back({kind, closed, -1, a, b, lower, upper});
+    int32_t add(uint8_t kind, bool closed, int32_t a, int32_t b, const Bounds &bounds) {
+        nodes_.push_back({kind, closed, -1, a, b, bounds});
         return static_cast<int32_t>(nodes_.size()) - 1;
     }
 
     int32_t add_term(const int32_t *first, const int32_t *last) {
-        Wide p = Wide::of(1.0);
-        for (const int32_t *lit = first; lit != last; ++lit) p = p * literal_prob_[*lit];
         const auto start = static_cast<int32_t>(terms_.size());
         if (options_.compile) terms_.insert(terms_.end(), first, last);
-        return add(Compiled::kTerm, true, start, static_cast<int32_t>(terms_.size()), p, p);
+        return add(Compiled::kTerm, true, start, static_cast<int32_t>(terms_.size()), term(first, last));
+    }
+
+    Bounds term(const int32_t *first, const int32_t *last) const {
+        const auto prob = [this](int32_t lit) { return literal_prob_[lit]; };
+        return Bounds::about(product(first, last, prob), product_units(last - first));
     }
 
     // The node of a subformula: a constant, a term, a solved table, one met before, or a new open leaf.
@@ -303,15 +319,14 @@ class DTree {
         if (bench_.vars.size() <= few && tabulate(g, solved)) return solved;
         Key &entry = find(hash(g));
         if (entry.id >= 0) return entry.id;
-        Wide lower, upper = Wide::of(1.0);
-        if (!options_.compile) leaf_bounds(g, lower, upper);
+        const Bounds bounds = options_.compile ? Bounds::unknown() : leaf_bounds(g);
         int32_t place = static_cast<int32_t>(store_.size());
         if (free_.empty()) store_.emplace_back();
         else place = free_.back(), free_.pop_back();
         store_[place].ends.assign(g.ends.begin(), g.ends.end());
         store_[place].lits.assign(g.lits.begin(), g.lits.end());
         stored_ += store_[place].bytes();
-        entry.id = add(kOpen, false, place, 0, lower, upper);
+        entry.id = add(kOpen, false, place, 0, bounds);
         const int32_t id = entry.id;
         if (++remembered_ * 2 > memo_.size()) grow();
         return id;
@@ -332,7 +347,7 @@ class DTree {
         for (int j = 0; j < k; ++j) {
             position[bench_.slot(order[j])] = static_cast<uint32_t>(j);
             prob[j] = literal_prob_[2 * order[j]];
-            const double p = std::min(prob[j], 1.0 - prob[j]);
+            const double p = std::min(prob[j], literal_prob_[2 * order[j] + 1]);
             if (p > 0.0) smallest *= p;
         }
         if (!options_.compile && smallest < 1e-280) return false;
@@ -355,8 +370,7 @@ class DTree {
         if (options_.compile) {
             solved = add_diagram(k);
         } else {
-            const Wide p = Wide::of(table_.prob(prob));
-            solved = add(Compiled::kTerm, true, 0, 0, p, p);
+            solved = add(Compiled::kTerm, true, 0, 0, table_.bounds(prob));
         }
         return true;
     }
@@ -387,19 +401,17 @@ class DTree {
         return cells[0];
     }
 
-    void leaf_bounds(const Clauses &g, Wide &lower, Wide &upper) {
+    Bounds leaf_bounds(const Clauses &g) {
         sums_.reset(bench_.vars.size());
         for (int32_t c = 0; c < g.count(); ++c) {
-            Wide p = Wide::of(1.0);
-            for (const int32_t *lit = g.begin(c); lit != g.end(c); ++lit) p = p * literal_prob_[*lit];
+            const Bounds p = term(g.begin(c), g.end(c));
             sums_.add(p);
             sums_.choose(p, g.begin(c), g.end(c), [this](int32_t var) { return bench_.slot(var); });
             bench_.passed(g, c);
         }
         bool unate = true;
         for (const int32_t v : bench_.vars) unate &= !bench_.count[2 * v] || !bench_.count[2 * v + 1];
-        lower = sums_.lower() * (1.0 - kRounding / 4);
-        upper = at_most_one(sums_.upper(unate) * Wide::of(1.0 + kRounding / 4));
+        return {sums_.lower(), sums_.upper(unate)};
     }
 
     // --- the memo -------------------------------------------------------------------------------------------

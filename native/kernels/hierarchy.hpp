@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "chance.hpp"
 #include "formula.hpp"
 #include "table.hpp"
 
@@ -20,16 +21,13 @@ class Hierarchy {
 
     explicit Hierarchy(int64_t num_vars) : seen_(num_vars) {}
 
-    // Writes log P(f), f without empty clause; false if it is stuck or the probability needs a wider exponent.
-    bool solve(const Formula &f, double &log_prob) {
+    // Writes bounds of P(f) that are apart by rounding only, f without empty clause; false if it is stuck.
+    bool solve(const Formula &f, Bounds &bounds) {
         if (f.size() > kMaxLiterals) return false;
         localise(f);
         stuck_ = false;
-        const double p = parts(0, static_cast<int32_t>(f.num_clauses), 0);
-        // An underflow loses less than 1e-300 in each of a few hundred thousand steps: nothing beside 1e-280.
-        if (stuck_ || !(p > 1e-280)) return false;
-        log_prob = std::min(std::log(p), 0.0);
-        return true;
+        bounds = parts(0, static_cast<int32_t>(f.num_clauses), 0);
+        return !stuck_;
     }
 
   private:
@@ -70,19 +68,20 @@ class Hierarchy {
             clauses_[c] = {static_cast<int32_t>(f.indptr[c]), static_cast<int32_t>(f.indptr[c + 1])};
     }
     double literal_prob(int32_t lit) const { return lit & 1 ? 1.0 - prob_[lit >> 1] : prob_[lit >> 1]; }
-    double clause_prob(const Span &clause) const {
-        double p = 1.0;
-        for (int32_t i = clause.begin; i < clause.end; ++i) p *= literal_prob(lits_[i]);
-        return p;
+    Bounds term(const int32_t *first, const int32_t *last) const {
+        const auto prob = [this](int32_t lit) { return literal_prob(lit); };
+        return Bounds::about(product(first, last, prob), product_units(last - first));
     }
+    Bounds term(const Span &clause) const { return term(lits_.data() + clause.begin, lits_.data() + clause.end); }
+    static Bounds join(const Bounds &a, const Bounds &b) { return either(a, b); }
     int32_t find(int32_t a) {
         while (parent_[a] != a) a = parent_[a] = parent_[parent_[a]];
         return a;
     }
 
     // P of the clauses first .. last: split into parts that share no variable, P = 1 - (1 - P1) (1 - P2) ...
-    double parts(int32_t first, int32_t last, int depth) {
-        if (last - first == 1) return clause_prob(clauses_[first]);
+    Bounds parts(int32_t first, int32_t last, int depth) {
+        if (last - first == 1) return term(clauses_[first]);
         for (int32_t c = first; depth > 0 && c < last; ++c)  // at first `localise` has done it
             for (int32_t i = clauses_[c].begin; i < clauses_[c].end; ++i) {
                 const int32_t v = lits_[i] >> 1;
@@ -107,16 +106,16 @@ class Hierarchy {
             return connected(first, last, depth);
         }
         gather(first, last, base);
-        double hit = 0.0;
+        Pairwise<Bounds> &hit = hit_[depth];
+        hit.clear();
         int32_t start = first;
         for (std::size_t part = base, count = ends_.size(); part < count && !stuck_; ++part) {
             const int32_t end = ends_[part];
-            const double p = end - start == 1 ? clause_prob(clauses_[start]) : connected(start, end, depth);
-            hit += p * (1.0 - hit);
+            hit.add(end - start == 1 ? term(clauses_[start]) : connected(start, end, depth), join);
             start = end;
         }
         ends_.resize(base);
-        return hit;
+        return hit.total(Bounds::never(), join);
     }
     // Brings the clauses of each part together and turns sizes into ends.
     void gather(int32_t first, int32_t last, std::size_t base) {
@@ -127,18 +126,18 @@ class Hierarchy {
     }
 
     // P of several clauses that hang together: the literals of all of them, times the rest.
-    double connected(int32_t first, int32_t last, int depth) {
+    Bounds connected(int32_t first, int32_t last, int depth) {
         const int32_t m = last - first;
         for (int32_t c = first; c < last; ++c)
             for (int32_t i = clauses_[c].begin; i < clauses_[c].end; ++i) ++count_[lits_[i]];
-        double p = 1.0;
         common_.clear();
         for (int32_t i = clauses_[first].begin; i < clauses_[first].end; ++i)
-            if (count_[lits_[i]] == m) p *= literal_prob(lits_[i]), common_.push_back(lits_[i]);
+            if (count_[lits_[i]] == m) common_.push_back(lits_[i]);
         if (common_.empty() || depth >= kMaxDepth) {
             forget(first, last);
             return stuck(first, last);
         }
+        const Bounds p = term(common_.data(), common_.data() + common_.size());
         bool holds = false, units = true;
         for (int32_t c = first; c < last; ++c) {
             int32_t kept = clauses_[c].begin;
@@ -154,29 +153,29 @@ class Hierarchy {
         }
         for (const int32_t lit : common_) count_[lit] = 0;
         if (holds) return p;
-        return p * (units ? any_of(first, last) : parts(first, last, depth + 1));
+        return both(p, units ? any_of(first, last) : parts(first, last, depth + 1));
     }
     void forget(int32_t first, int32_t last) {
         for (int32_t c = first; c < last; ++c)
             for (int32_t i = clauses_[c].begin; i < clauses_[c].end; ++i) count_[lits_[i]] = 0;
     }
     // Clauses of one literal each, which may be repeated.
-    double any_of(int32_t first, int32_t last) {
-        double hit = 0.0;
+    Bounds any_of(int32_t first, int32_t last) {
+        any_.clear();
         bool holds = false;
         for (int32_t c = first; c < last; ++c) {
             const int32_t lit = lits_[clauses_[c].begin];
             if (count_[lit]) continue;
             count_[lit] = 1;
             holds |= count_[lit ^ 1] != 0;
-            hit += literal_prob(lit) * (1.0 - hit);
+            any_.add(term(&lit, &lit + 1), join);
         }
         forget(first, last);
-        return holds ? 1.0 : hit;
+        return holds ? Bounds::always() : any_.total(Bounds::never(), join);
     }
 
     // No rule applies: a truth table, if it is cheap. Frequent variables go to the high positions.
-    double stuck(int32_t first, int32_t last) {
+    Bounds stuck(int32_t first, int32_t last) {
         stuck_ = true;
         vars_.clear();
         int64_t size = 0;
@@ -189,18 +188,24 @@ class Hierarchy {
             }
             few = vars_.size() <= kTableVars;
         }
-        double p = 0.0;
+        Bounds p;
         if (few) stuck_ = !tabulate(first, last, 1024 + 16 * size, p);
         for (const int32_t v : vars_) count_[2 * v] = 0;
         return p;
     }
-    bool tabulate(int32_t first, int32_t last, int64_t budget, double &p) {
+    bool tabulate(int32_t first, int32_t last, int64_t budget, Bounds &p) {
         std::sort(vars_.begin(), vars_.end(), [this](int32_t x, int32_t y) {
             return count_[2 * x] != count_[2 * y] ? count_[2 * x] < count_[2 * y] : x < y;
         });
         const int k = static_cast<int>(vars_.size());
         double prob[kTableVars];
-        for (int j = 0; j < k; ++j) part_of_[vars_[j]] = j, prob[j] = prob_[vars_[j]];
+        double smallest = 1.0;  // the least probability of an assignment that has one
+        for (int j = 0; j < k; ++j) {
+            part_of_[vars_[j]] = j, prob[j] = prob_[vars_[j]];
+            const double least = std::min(prob[j], 1.0 - prob[j]);
+            if (least > 0.0) smallest *= least;
+        }
+        if (smallest < 1e-280) return false;
         const auto masks = [this](const Span &clause, uint32_t &care, uint32_t &want) {
             care = want = 0;
             for (int32_t i = clause.begin; i < clause.end; ++i) {
@@ -216,7 +221,7 @@ class Hierarchy {
         if (budget < 0) return false;
         table_.reset(k);
         for (int32_t c = first; c < last; ++c) masks(clauses_[c], care, want), table_.add_clause(care, want);
-        p = table_.prob(prob);
+        p = table_.bounds(prob);
         return true;
     }
 
@@ -227,6 +232,7 @@ class Hierarchy {
     std::vector<int32_t> count_;  // of every local literal; 0 between the steps
     std::vector<Span> clauses_, sorted_;
     std::vector<int32_t> label_;  // of every clause: its part
+    Pairwise<Bounds> hit_[kMaxDepth + 1], any_;  // for every depth its own
     TruthTable table_;
     bool stuck_ = false;
 };

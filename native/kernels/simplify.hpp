@@ -8,6 +8,7 @@
 #include <iterator>
 #include <limits>
 
+#include "chance.hpp"
 #include "dtree.hpp"
 #include "formula.hpp"
 #include "poll.hpp"
@@ -20,12 +21,48 @@ struct SimplifyOptions {
     int64_t node_budget = 16;   // d-tree expansions for it
 };
 
+// How the whole follows from what remains: P = F ((1 - M) + M mu), and 1 - P = (1 - F) + F M (1 - mu). Both are sums of
+// what is positive, so P and 1 - P are right to many digits however small they are.
+struct Fold {
+    double log_factor = 0.0, log_cofactor = -std::numeric_limits<double>::infinity();  // log F, log (1 - F)
+    double log_miss = 0.0, log_hit = -std::numeric_limits<double>::infinity();         // log M, log (1 - M)
+    double rounding = 0.0;  // none of the four is off by more, relative to F, 1 - F, M, 1 - M
+
+    bool trivial() const { return std::isinf(log_cofactor) && std::isinf(log_hit); }  // P = mu
+
+    struct Pair {
+        double log_p, log_q;
+    };
+    // (log P, log(1 - P)) from (log mu, log(1 - mu)), moved down (-1) or up (1) by what rounding may come to, or not (0).
+    Pair whole(double log_mu, double log_nu, int direction) const {
+        const double p = log_factor + add(log_hit, log_miss + std::min(log_mu, 0.0));
+        const double q = add(log_cofactor, log_factor + log_miss + std::min(log_nu, 0.0));
+        double size = 4.0;  // logarithms are off by a unit of themselves, numbers by that much
+        for (const double x : {log_factor, log_cofactor, log_miss, log_hit, p, q})
+            if (std::isfinite(x)) size += std::fabs(x);
+        const double slack = direction * (3.0 * rounding + 4.0 * kUnit * size);
+        // The larger side follows from the smaller; so near to 1 that doubles end, a bound keeps its distance.
+        const auto rest = [](double log, int way) {
+            const double out = log1mexp(log) + (std::isfinite(log) ? way * std::numeric_limits<double>::min() : 0.0);
+            return std::min(out, 0.0);
+        };
+        if (p < -0.6931471805599453) return {p + slack, rest(p + slack, -direction)};
+        const double moved = std::min(q - slack, 0.0);
+        return {rest(moved, direction), moved};
+    }
+
+  private:
+    // log(e^a + e^b).
+    static double add(double a, double b) {
+        const double top = std::max(a, b), rest = std::min(a, b);
+        return std::isinf(rest) ? top : top + std::log1p(std::exp(rest - top));
+    }
+};
+
 struct SimplifyResult {
     OwnedFormula formula;            // over the variables that occur in it
     std::vector<int32_t> variables;  // the original variable of each
-    double log_factor = 0.0;         // log F
-    double log_miss = 0.0;           // log M
-    double log_hit = -std::numeric_limits<double>::infinity();  // log (1 - M), right however small
+    Fold fold;
     bool unchanged = false;          // then `formula` and `variables` are empty: use the original
     int64_t impossible = 0, duplicate = 0, absorbed = 0, fixed = 0, negated_units = 0, factored = 0, solved = 0;
 };
@@ -47,7 +84,7 @@ class Simplifier {
             if (!true_ && g_.num_clauses > 1) factor();
         }
         if (true_) {  // nothing is missed
-            out_.log_miss = -std::numeric_limits<double>::infinity(), out_.log_hit = 0.0;
+            out_.fold.log_miss = -std::numeric_limits<double>::infinity(), out_.fold.log_hit = 0.0;
             adopt({});
         } else {
             fold_components();
@@ -240,9 +277,10 @@ class Simplifier {
             pace_.check(width(c));
         }
         if (common.empty()) return;
-        Wide p = Wide::of(1.0);
-        for (const int32_t lit : common) p = p * g_.literal_prob(lit);
-        out_.log_factor = p.log();
+        const Bounds p = term(common.data(), common.data() + common.size());
+        out_.fold.log_factor = middle(p.lower.log_p<false>(), p.upper.log_p<true>());
+        out_.fold.log_cofactor = middle(p.upper.log_q<false>(), p.lower.log_q<true>());
+        out_.fold.rounding += p.units() * kUnit;
         out_.factored = static_cast<int64_t>(common.size());
         OwnedFormula left;
         left.literals.reserve(g_.size() - g_.num_clauses * out_.factored);
@@ -300,26 +338,27 @@ class Simplifier {
     void fold(std::vector<std::pair<int32_t, int32_t>> &of_component) {
         std::sort(of_component.begin(), of_component.end());
         std::vector<uint8_t> drop(g_.num_clauses, 0);
-        Wide hit;
+        Pairwise<Bounds> hits;
+        const auto join = [](const Bounds &a, const Bounds &b) { return either(a, b); };
         for (std::size_t first = 0, last = 0; first < of_component.size(); first = last) {
             while (last < of_component.size() && of_component[last].first == of_component[first].first) ++last;
             pace_.check(1 << 10);
-            Wide mu;
+            Bounds mu;
             if (!solve(of_component, first, last, mu)) continue;
             for (std::size_t i = first; i < last; ++i) drop[of_component[i].second] = 1;
-            hit = either(hit, mu);
-            out_.log_miss += std::log1p(-std::min(mu.value(), 1.0));
+            hits.add(mu, join);
             ++out_.solved;
         }
-        out_.log_hit = std::min(hit.log(), 0.0);
+        const Bounds hit = hits.total(Bounds::never(), join);
+        out_.fold.log_hit = middle(hit.lower.log_p<false>(), hit.upper.log_p<true>());
+        out_.fold.log_miss = middle(hit.upper.log_q<false>(), hit.lower.log_q<true>());
+        out_.fold.rounding += hit.units() * kUnit;
         if (out_.solved) keep(drop);
     }
 
-    bool solve(const std::vector<std::pair<int32_t, int32_t>> &list, std::size_t first, std::size_t last, Wide &mu) {
+    bool solve(const std::vector<std::pair<int32_t, int32_t>> &list, std::size_t first, std::size_t last, Bounds &mu) {
         if (last - first == 1) {
-            mu = Wide::of(1.0);
-            const int32_t c = list[first].second;
-            for (const int32_t *lit = begin(c); lit != end(c); ++lit) mu = mu * g_.literal_prob(*lit);
+            mu = term(begin(list[first].second), end(list[first].second));
             return true;
         }
         part_.indptr.assign(1, 0);
@@ -342,9 +381,15 @@ class Simplifier {
         options.table_cost = 256, options.table_cost_per_literal = 16;
         DTree tree(part_.view(), options);
         const DTreeResult result = tree.run();
-        mu = tree.lower();
+        mu = result.bounds;
         return result.exact;
     }
+    Bounds term(const int32_t *first, const int32_t *last) const {
+        return Bounds::about(product(first, last, [this](int32_t lit) { return g_.literal_prob(lit); }),
+                             product_units(last - first));
+    }
+    // Of two logarithms that differ by little.
+    static double middle(double low, double high) { return std::isinf(low) ? high : low + (high - low) / 2.0; }
 
     // Numbers the remaining variables from 0, in their original order.
     void compact() {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "wide.hpp"
+#include "chance.hpp"
 
 // The table of a formula over `num_vars` positions. Position j is bit j of the assignment's number; the first six
 // live inside a word. A clause is two masks: the positions it reads, and the values it wants there.
@@ -39,9 +39,18 @@ class TruthTable {
     }
     bool bit(uint32_t assignment) const { return words_[assignment >> 6] >> (assignment & 63) & 1; }
 
-    // P(table), prob[j] the probability of position j. Doubles: the caller makes sure that no assignment's
-    // probability underflows.
-    double prob(const double *prob) {
+    // P(table), prob[j] the probability of position j: the smaller of P and 1 - P is summed. The caller makes sure that
+    // no assignment's probability underflows.
+    Bounds bounds(const double *prob) {
+        const double p = sum(prob, 0);
+        const Chance value = p < 0.5 ? Chance{Wide::of(p), false} : Chance{Wide::of(sum(prob, ~uint64_t{0})), true};
+        // Two products of three and sums of eight in a word, and three operations for every position beyond it.
+        return Bounds::about(value, 32.0 + 3.0 * kMaxVars);
+    }
+
+  private:
+    // The probability of the assignments whose bit differs from that of `flip`.
+    double sum(const double *prob, uint64_t flip) {
         double low[256], weight[8];
         std::array<double, 6> p;
         for (int j = 0; j < 6; ++j) p[j] = j < num_vars_ ? prob[j] : 0.5;
@@ -58,7 +67,7 @@ class TruthTable {
         }
         values_.resize(words_.size());
         for (std::size_t i = 0; i < words_.size(); ++i) {
-            const uint64_t word = words_[i];
+            const uint64_t word = words_[i] ^ flip;
             double sum = 0.0;
             for (int byte = 0; byte < 8; ++byte) sum += weight[byte] * low[word >> (8 * byte) & 255];
             values_[i] = sum;
@@ -69,10 +78,9 @@ class TruthTable {
             const double high = prob[j], rest = 1.0 - prob[j];
             for (std::size_t i = 0; i < size; ++i) values_[i] = values_[2 * i] * rest + values_[2 * i + 1] * high;
         }
-        return std::min(values_[0], 1.0);
+        return values_[0];
     }
 
-  private:
     int num_vars_ = 0;
     std::vector<uint64_t> words_;
     std::vector<double> values_;

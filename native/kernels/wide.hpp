@@ -31,7 +31,10 @@ struct Wide {
         return m == 0.0 ? -std::numeric_limits<double>::infinity()
                         : std::log(m) + static_cast<double>(e) * 354.891356446692;  // 512 ln 2
     }
-    double value() const { return e == 0 ? m : std::exp(log()); }
+    double value() const {
+        if (e == 0) return m;
+        return e == -1 ? m * kInverseStep : e == -2 ? m * kInverseStep * kInverseStep : std::exp(log());
+    }
 };
 
 inline Wide operator*(const Wide &a, const Wide &b) {
@@ -73,6 +76,3 @@ inline Wide minus(const Wide &a, const Wide &b) {
     out.settle();
     return out;
 }
-// Probability that one of two independent events happens: a + b (1 - a), no cancellation.
-inline Wide either(const Wide &a, const Wide &b) { return a + b * a.complement(); }
-inline Wide at_most_one(const Wide &a) { return Wide{1.0, 0} < a ? Wide{1.0, 0} : a; }

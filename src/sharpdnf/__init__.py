@@ -15,7 +15,6 @@ if TYPE_CHECKING:
         condition,
         conditional,
         count_weights,
-        influence,
         marginals,
         most_probable_model,
         sample_models,
@@ -28,9 +27,8 @@ if TYPE_CHECKING:
     from sharpdnf.estimate import Estimate
     from sharpdnf.formats import read, reads, write, writes
     from sharpdnf.learn.counter import NeuralCounter
+    from sharpdnf.sensitivity import Influence, influence
     from sharpdnf.sql import ProbDB, connect
-
-__version__ = "0.1.0"
 
 # Public name -> the module that defines it. None may be called like a module: importing that would hide it.
 # Imported at first use, so that a command line's --help needs no numpy.
@@ -50,7 +48,8 @@ _HOME = {
     "discover": "engines.registry",
     "engine": "engines.registry",
     "marginals": "analysis",
-    "influence": "analysis",
+    "influence": "sensitivity",
+    "Influence": "sensitivity",
     "sample_models": "analysis",
     "condition": "analysis",
     "conditional": "analysis",
@@ -65,7 +64,8 @@ _EXTRA = {"torch": "neural", "safetensors": "neural", "duckdb": "sql", "sqlglot"
 __all__ = [  # noqa: RUF022 - in the order a newcomer meets them
     "DNF", "Batch", "read", "reads", "write", "writes",
     "count", "count_many", "Estimate", "discover", "engine",
-    "marginals", "influence", "sample_models", "condition", "conditional", "most_probable_model", "count_weights",
+    "marginals", "influence", "Influence", "sample_models", "condition", "conditional", "most_probable_model",
+    "count_weights",
     "NeuralCounter", "connect", "ProbDB", "SharpDNFError", "ParseError", "NotMetWarning",
 ]  # fmt: skip
 
@@ -73,6 +73,8 @@ __all__ = [  # noqa: RUF022 - in the order a newcomer meets them
 def __getattr__(name: str) -> Any:
     if name in _FRONTS:
         return importlib.import_module(f"sharpdnf.fronts.{name}")
+    if name == "__version__":
+        return _version()
     if name not in _HOME:
         raise AttributeError(f"module 'sharpdnf' has no attribute {name!r}")
     try:
@@ -87,6 +89,16 @@ def __getattr__(name: str) -> Any:
     value = getattr(module, name)
     globals()[name] = value
     return value
+
+
+def _version() -> str:
+    """The version that is installed; pyproject.toml is the one place where it is written down."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("sharpdnf")
+    except PackageNotFoundError:
+        return "0+not-installed"
 
 
 def __dir__() -> list[str]:

@@ -1,4 +1,4 @@
-"""Beyond a number: marginals, influence, models, conditioning, one formula under many probability vectors.
+"""Beyond a number: marginals, models, conditioning, one formula under many probability vectors.
 
 Where the formula compiles to a small d-tree the answers are exact; otherwise they come from samples, and say so. At a
 deadline what comes back is the best so far; plain arrays cannot say so, so those functions warn (NotMetWarning).
@@ -18,12 +18,12 @@ import numpy.typing as npt
 
 from sharpdnf import _native
 from sharpdnf.compiled import Compiled
-from sharpdnf.dnf import DNF, MAX_VARS, FloatArray
+from sharpdnf.dnf import DNF, MAX_VARS, FloatArray, plain_array
 from sharpdnf.engines.counting import Seed, count, make_limit, make_rng
 from sharpdnf.engines.dtree import compile as compile_dnf
 from sharpdnf.engines.registry import require_dnf
 from sharpdnf.engines.sampling import sample_marginals
-from sharpdnf.errors import InvalidFormula, LimitError, NotMetWarning
+from sharpdnf.errors import InvalidFormula, LimitError, NotMetWarning, did_you_mean
 from sharpdnf.estimate import Estimate, Limit, check_tolerance, exact_estimate
 from sharpdnf.simplify import trivial_log_prob
 
@@ -82,49 +82,6 @@ def posterior(
     return Posterior(found.prob, found.log_prob, False, found.draws, std_error, found.complete)
 
 
-def influence(
-    dnf: DNF,
-    *,
-    epsilon: float = 0.02,
-    delta: float = 0.05,
-    rng: Seed = None,
-    timeout: float | None = None,
-    threads: int | None = None,
-) -> FloatArray:
-    """float64[n]: d P / d p_v = P(formula | v) - P(formula | not v), exact where the formula compiles.
-
-    From samples: P(formula | v) = P(v | formula) P / p_v, so the difference is P (q_v - p_v) / (p_v (1 - p_v)) with
-    q_v the marginal. Where p_v is 0 or 1 one side has no samples and is counted on its own.
-    """
-    check_tolerance(epsilon, delta)
-    limit = make_limit(timeout, threads)
-    if trivial_log_prob(require_dnf(dnf)) is not None:
-        return np.zeros(dnf.num_vars)
-    compiled = _compile(dnf, limit)
-    if compiled is not None:
-        return compiled.gradient(dnf.prob)[1]
-    generator, _ = make_rng(rng)
-    asked: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "threads": threads}
-    out = np.zeros(dnf.num_vars)
-    met = True
-    spread = dnf.prob * (1.0 - dnf.prob)
-    if _possible(dnf):
-        found = sample_marginals(dnf, epsilon=epsilon, delta=delta, rng=generator, limit=limit)
-        np.divide(found.prob - dnf.prob, spread, out=out, where=spread > 0)
-        out *= math.exp(found.log_prob)
-        met = found.complete
-    occurring = np.unique(dnf.literals >> 1)
-    for v in occurring[spread[occurring] == 0.0]:
-        sides = [
-            count(condition(dnf, {int(v) + 1: side}), rng=generator, timeout=_left(timeout, limit), **asked)
-            for side in (True, False)
-        ]
-        out[v] = sides[0].prob - sides[1].prob
-        met = met and sides[0].met and sides[1].met
-    _warn_unless(met, "what there was time for")
-    return out
-
-
 def sample_models(dnf: DNF, k: int, *, rng: Seed = None, timeout: float | None = None) -> npt.NDArray[np.bool_]:
     """bool[k, n]: k independent assignments distributed as the variables are, given that the formula is true.
 
@@ -173,18 +130,24 @@ def condition(dnf: DNF, evidence: Mapping[int | str, bool]) -> DNF:
     if not isinstance(evidence, Mapping):
         raise TypeError(f"evidence must be a mapping such as {{1: True}}, not {type(evidence).__name__}")
     for variable, value in evidence.items():
-        prob[_index(dnf, variable)] = float(bool(value))
+        if not isinstance(value, bool | int | np.bool_ | np.integer) or value not in (0, 1):
+            raise InvalidFormula(f"variable {variable!r} can be given as True or False, not as {value!r}")
+        prob[_index(dnf, variable)] = float(value)
     return dnf.with_prob(prob)
 
 
 def _index(dnf: DNF, variable: int | str) -> int:
     if isinstance(variable, str):
-        if dnf.names is None or variable not in dnf.names:
-            raise InvalidFormula(f"no variable is named {variable!r}")
+        if dnf.names is None:
+            raise InvalidFormula(f"no variable is named {variable!r}: the formula has no names, only numbers from 1")
+        if variable not in dnf.names:
+            raise InvalidFormula(f"no variable is named {variable!r}{did_you_mean(variable, dnf.names)}")
         return dnf.names.index(variable)
+    if isinstance(variable, bool | np.bool_) or not isinstance(variable, int | np.integer):
+        raise InvalidFormula(f"a variable is a number from 1 or a name, not {variable!r}")
     if not 1 <= variable <= dnf.num_vars:
         raise InvalidFormula(f"variable {variable} is not one of 1..{dnf.num_vars}")
-    return variable - 1
+    return int(variable) - 1
 
 
 def conjunction(left: DNF, right: DNF) -> DNF:
@@ -299,21 +262,30 @@ def count_weights(
     dnf: DNF,
     probs: npt.ArrayLike,
     *,
+    log: bool = False,
     epsilon: float = 0.1,
     delta: float = 0.05,
     rng: Seed = None,
     timeout: float | None = None,
     threads: int | None = None,
 ) -> FloatArray:
-    """float64[k]: log P(formula) under each row of ``probs`` (k, n).
+    """float64[k]: P(formula) under each row of ``probs`` (k, n); with ``log`` its natural logarithm.
 
     Exact, all rows in one evaluation, where the formula compiles; else each row is counted at (epsilon, delta).
     """
-    rows = np.ascontiguousarray(probs, dtype=np.float64)
+    rows = plain_array("probs", probs, np.float64)
     if rows.ndim != 2 or rows.shape[1] != require_dnf(dnf).num_vars:
         raise InvalidFormula(f"expected probabilities of shape (k, {dnf.num_vars}), not {rows.shape}")
     if not bool(np.all((rows >= 0.0) & (rows <= 1.0))):
         raise InvalidFormula("probabilities must lie in [0, 1]")
+    log_probs = _count_rows(dnf, rows, epsilon=epsilon, delta=delta, rng=rng, timeout=timeout, threads=threads)
+    return log_probs if log else np.exp(log_probs)
+
+
+def _count_rows(
+    dnf: DNF, rows: FloatArray, *, timeout: float | None, threads: int | None, rng: Seed, **tolerance: float
+) -> FloatArray:
+    check_tolerance(tolerance["epsilon"], tolerance["delta"])
     trivial = trivial_log_prob(dnf)
     if trivial is not None:
         return np.full(len(rows), trivial)
@@ -321,8 +293,7 @@ def count_weights(
     compiled = _compile(dnf, limit)
     if compiled is not None:
         return compiled.evaluate(rows)
-    generator, _ = make_rng(rng)
-    asked: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "threads": threads, "rng": generator}
+    asked: dict[str, Any] = {"threads": threads, "rng": make_rng(rng)[0], **tolerance}
     counted = [count(dnf.with_prob(row), timeout=_left(timeout, limit), **asked) for row in rows]
     met = sum(estimate.met for estimate in counted)
     _warn_unless(met == len(rows), f"{met} of {len(rows)} rows within epsilon, the others' certified bounds")

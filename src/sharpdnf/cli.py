@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.util
+import io
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -31,9 +32,10 @@ app = typer.Typer(
     name="sharpdnf",
     help="The probability that a weighted DNF is true: exact, with a guarantee, or learned.",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 Files = Annotated[list[str], typer.Argument(metavar="FILE", help="formulas, gzipped or not; - is standard input")]
@@ -285,12 +287,27 @@ def echo(text: str) -> None:
     print(text, flush=True)
 
 
+class ClosedOutput(io.TextIOWrapper):
+    """Standard output where the shell closed it (``>&-``): an answer that nobody can read is an error."""
+
+    def __init__(self) -> None:
+        super().__init__(io.BufferedWriter(_Closed()), write_through=True)
+
+
+class _Closed(io.RawIOBase):
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: object) -> int:
+        raise OSError("standard output is closed: there is nowhere to write the answer")
+
+
 class Progress:
     """A bar on standard error while several files are counted, only if that is a terminal."""
 
     def __init__(self, total: int) -> None:
         self.bar: Any = None
-        if total > 1 and sys.stderr.isatty():
+        if total > 1 and sys.stderr is not None and sys.stderr.isatty():
             from rich.console import Console
             from rich.progress import Progress as Bar
 
@@ -371,6 +388,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """The entry point ``sharpdnf``."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     own = {command.name or command.callback.__name__ for command in app.registered_commands if command.callback}
+    sys.stdout = sys.stdout or ClosedOutput()
     try:
         if not words or words[0] not in own:
             load_extensions()
@@ -383,8 +401,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     finally:
         try:
             sys.stdout.flush()
-        except BrokenPipeError:  # the interpreter's own flush at exit must not complain again
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except OSError:  # it was said; the interpreter's own flush at exit must not complain again
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            if isinstance(sys.stdout, ClosedOutput):
+                sys.stdout = os.fdopen(nowhere, "w")
+            else:
+                os.dup2(nowhere, sys.stdout.fileno())
 
 
 if __name__ == "__main__":

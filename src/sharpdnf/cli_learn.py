@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sharpdnf.errors import ConfigError
+from sharpdnf.errors import ConfigError, needs_extra
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,7 +38,9 @@ def train(
     An experiment that goes on from another (run.init names its file) trains that one first, in the directory beside.
     """
     from sharpdnf.learn.config import read_config
-    from sharpdnf.learn.train import train as run
+
+    with needs_extra("training", "train"):
+        from sharpdnf.learn.train import train as run
 
     directory = out or Path("experiments/runs") / experiment.stem
     for stage, config in _stages(experiment, read_config):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -63,7 +64,11 @@ def sql(
     options: dict[str, Any] = {
         "guarantee": guarantee, "epsilon": epsilon, "delta": delta, "engine": engine, "timeout": timeout, "rng": seed,
     }  # fmt: skip
-    answers = _answer(database, text, options)
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always", sharpdnf.errors.NoUncertainTable)
+        answers = _answer(database, text, options)
+    for warning in heard:
+        typer.echo(f"warning: {warning.message}", err=True)
     if not csv and not json and parquet is None:
         _print(answers, limit)
     _write(answers, csv, json, parquet)

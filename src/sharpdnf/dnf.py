@@ -6,22 +6,25 @@ variable. Signed 1-based integers exist only at the border: in :meth:`DNF.from_c
 
 from __future__ import annotations
 
+import math
+import operator
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Self, SupportsFloat
 
 import numpy as np
 import numpy.typing as npt
 
 from sharpdnf import _native
-from sharpdnf.errors import InvalidFormula
+from sharpdnf.errors import InvalidFormula, did_you_mean
 
 IntArray = npt.NDArray[np.int64]
 LitArray = npt.NDArray[np.int32]
 FloatArray = npt.NDArray[np.float64]
 MAX_VARS = 2**30 - 1  # literals are 32-bit
+_LITERAL = re.compile(r"([~!\s]*)([^\W\d][\w.:\[\]]*)")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,18 +46,17 @@ class DNF:
 
     def __post_init__(self) -> None:
         for name, dtype in (("indptr", np.int64), ("literals", np.int32), ("prob", np.float64)):
-            array = _as_array(name, getattr(self, name), dtype)
+            array = plain_array(name, getattr(self, name), dtype)
             if array.ndim != 1:
                 raise InvalidFormula(f"{name} must be one-dimensional, not of shape {array.shape}")
-            if array.flags.writeable:
-                array = array.view() if array.base is None and array is not getattr(self, name) else array.copy()
-                array.flags.writeable = False
-            object.__setattr__(self, name, array)
+            object.__setattr__(self, name, own(array))
         problem = _native.check_formula(self.indptr, self.literals, self.prob)
         if problem:
             raise InvalidFormula(problem)
         if self.names is not None:
+            object.__setattr__(self, "names", tuple(self.names))
             _check_names(self.names, self.num_vars)
+        object.__setattr__(self, "log_scale", _finite("log_scale", self.log_scale))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled and copied through ``trusted``, so that the arrays stay read-only."""
@@ -70,19 +72,18 @@ class DNF:
         names: tuple[str, ...] | None = None,
         notes: tuple[str, ...] = (),
     ) -> Self:
-        """Wraps arrays that our own kernels made: no check, no copy."""
+        """Wraps arrays that our own code made and nobody else holds: no check, no copy."""
         self = object.__new__(cls)
-        for array in (indptr, literals, prob):
-            array.flags.writeable = False
-        for name, value in zip(cls.__slots__, (indptr, literals, prob, log_scale, names, notes), strict=True):
+        frozen = [_freeze(array) for array in (indptr, literals, prob)]
+        for name, value in zip(cls.__slots__, (*frozen, log_scale, names, notes), strict=True):
             object.__setattr__(self, name, value)
         return self
 
     @classmethod
     def from_arrays(cls, indptr: IntArray, literals: LitArray, prob: FloatArray, **rest: Any) -> Self:
         """Builds from CSR arrays in any literal order: sorts, merges repeats, drops impossible clauses."""
-        indptr = _as_array("indptr", indptr, np.int64)
-        literals = _as_array("literals", literals, np.int32)
+        indptr = plain_array("indptr", indptr, np.int64)
+        literals = plain_array("literals", literals, np.int32)
         if indptr.ndim != 1 or len(indptr) < 1 or indptr[0] != 0 or indptr[-1] != len(literals):
             raise InvalidFormula("indptr must start at 0 and end at the number of literals")
         if np.any(np.diff(indptr) < 0):
@@ -105,35 +106,16 @@ class DNF:
     ) -> Self:
         """Builds from signed 1-based literals: ``[[1, -2], [3]]`` is (x1 and not x2) or x3.
 
-        ``prob`` maps a variable to its probability, or lists all of them; what is not given is 1/2.
+        ``prob`` maps variables to probabilities, and those it leaves out are 1/2; or it lists all of them.
         """
         rows = [list(clause) for clause in clauses]
         indptr = np.zeros(len(rows) + 1, dtype=np.int64)
         np.cumsum([len(row) for row in rows], out=indptr[1:])
-        signed = _as_array("clauses", np.array([lit for row in rows for lit in row] or np.zeros(0, np.int64)), np.int64)
+        signed = plain_array("clauses", [lit for row in rows for lit in row] or np.zeros(0, np.int64), np.int64)
         if np.any(signed == 0):
             raise InvalidFormula("literal 0: variables are numbered from 1")
-        if isinstance(prob, Mapping):
-            largest_given = max(prob, default=0)
-            if prob and min(prob) < 1:
-                raise InvalidFormula(f"prob names variable {min(prob)}: variables are numbered from 1")
-        else:
-            given = np.zeros(0) if prob is None else np.asarray(prob, dtype=np.float64)
-            if given.ndim != 1:
-                raise InvalidFormula(f"prob must map or list probabilities, not be of shape {given.shape}")
-            largest_given = len(given)
         used = int(np.abs(signed).max(initial=0))
-        n = max(used, largest_given) if num_vars is None else int(num_vars)
-        if n < used or n < largest_given:
-            raise InvalidFormula(f"variable {max(used, largest_given)} is beyond num_vars={n}")
-        if n > MAX_VARS:
-            raise InvalidFormula(f"{n} variables are more than the {MAX_VARS} that literals can number")
-        values = np.full(n, 0.5)
-        if isinstance(prob, Mapping):
-            for variable, p in prob.items():
-                values[variable - 1] = p
-        else:
-            values[: len(given)] = given
+        values = _fill_probs(prob, used, None if num_vars is None else _whole("num_vars", num_vars))
         literals = (2 * (np.abs(signed) - 1) + (signed < 0)).astype(np.int32)
         return cls.from_arrays(indptr, literals, values, names=None if names is None else tuple(names))
 
@@ -141,26 +123,36 @@ class DNF:
     def parse(cls, text: str, prob: Mapping[str, float] | None = None) -> Self:
         """Builds from ``a & b | ~c``: ``|`` joins clauses, ``&`` literals, ``~`` or ``!`` negates.
 
-        Variables are numbered in the order in which they appear; ``prob`` is by name, default 1/2. ``true`` is the
-        empty clause; an empty text or ``false`` has no clause.
+        Variables are numbered in the order in which they appear. ``prob`` gives the probability of every name in the
+        text, or is left out, and all are 1/2; names in it that the text does not use become variables at the end.
+        ``true`` is the empty clause; an empty text or ``false`` has no clause.
         """
         if not isinstance(text, str):
             raise TypeError(f"expected text such as 'a & b | ~c', not {type(text).__name__}")
+        if prob is not None and not isinstance(prob, Mapping):
+            raise TypeError(f"prob must map names to probabilities, not be of type {type(prob).__name__}")
         index: dict[str, int] = {}
         clauses: list[list[int]] = []
         body = text.strip()
-        for part in body.split("|") if body and body != "false" else []:
+        for number, part in enumerate(body.split("|") if body and body != "false" else [], start=1):
             clause: list[int] = []
             for token in [] if part.strip() == "true" else part.split("&"):
-                match = re.fullmatch(r"\s*([~!]*)\s*([^\W\d][\w.:\[\]]*)\s*", token)
+                match = _LITERAL.fullmatch(token.strip())
                 if match is None or match[2] in ("true", "false"):
-                    raise InvalidFormula(f"expected a literal such as a or ~a, not {token.strip()!r} in {text!r}")
+                    shown = token.strip() if len(token.strip()) <= 40 else token.strip()[:40] + "..."
+                    raise InvalidFormula(f"expected a literal such as a or ~a, not {shown!r} in clause {number}")
                 variable = index.setdefault(match[2], len(index) + 1)
-                clause.append(-variable if len(match[1]) % 2 else variable)
+                clause.append(-variable if (match[1].count("~") + match[1].count("!")) % 2 else variable)
             clauses.append(clause)
-        for name in prob or {}:
+        if prob is None:
+            return cls.from_clauses(clauses, num_vars=len(index), names=tuple(index))
+        for name in index:
+            if name not in prob:
+                hint = did_you_mean(name, [other for other in prob if isinstance(other, str)])
+                raise InvalidFormula(f"prob says nothing about {name!r}{hint}")
+        for name in prob:
             index.setdefault(name, len(index) + 1)
-        by_number = {index[name]: p for name, p in (prob or {}).items()}
+        by_number = {index[name]: p for name, p in prob.items()}
         return cls.from_clauses(clauses, by_number, num_vars=len(index), names=tuple(index))
 
     @property
@@ -197,10 +189,14 @@ class DNF:
 
     def with_prob(self, prob: npt.ArrayLike) -> DNF:
         """The same clauses under other probabilities."""
-        values = np.array(prob, dtype=np.float64)
+        values = plain_array("prob", prob, np.float64)
         if values.shape != self.prob.shape:
             raise InvalidFormula(f"expected {self.num_vars} probabilities, not an array of shape {values.shape}")
-        return DNF(self.indptr, self.literals, values, self.log_scale, self.names, self.notes)
+        values = own(values)
+        problem = _native.check_formula(np.zeros(1, np.int64), np.zeros(0, np.int32), values)
+        if problem:
+            raise InvalidFormula(problem)
+        return DNF.trusted(self.indptr, self.literals, values, self.log_scale, self.names, self.notes)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, DNF):
@@ -229,16 +225,85 @@ class DNF:
         return " | ".join(parts) or "false"
 
 
-def _as_array(name: str, values: npt.ArrayLike, dtype: type[np.generic]) -> np.ndarray[Any, Any]:
-    """A contiguous array of ``dtype``; what an integer type would round or wrap around is refused, never changed."""
+def plain_array(name: str, values: npt.ArrayLike, dtype: type[np.generic]) -> np.ndarray[Any, Any]:
+    """A contiguous array of ``dtype``; what the type would round or wrap around is refused, never changed."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise InvalidFormula(f"{name} has masked entries: fill them or leave them out")
     array = np.asarray(values)
-    if issubclass(dtype, np.integer) and array.size:
-        if array.dtype.kind not in "iu":
+    if issubclass(dtype, np.integer):
+        if array.size and array.dtype.kind not in "iu":
             raise InvalidFormula(f"{name} must hold integers, not {array.dtype}")
         limits = np.iinfo(dtype)
-        if not np.can_cast(array.dtype, dtype) and (array.min() < limits.min or array.max() > limits.max):
+        outside = array.size and not np.can_cast(array.dtype, dtype)
+        if outside and (array.min() < limits.min or array.max() > limits.max):
             raise InvalidFormula(f"{name} must lie between {limits.min} and {limits.max}")
-    return np.ascontiguousarray(array, dtype=dtype)
+    elif array.dtype.kind not in "biufO":
+        raise InvalidFormula(f"{name} must hold numbers, not {array.dtype}")
+    try:
+        return np.asarray(array, dtype=dtype, order="C")
+    except (TypeError, ValueError):
+        raise InvalidFormula(f"{name} must hold numbers, not {array.dtype}") from None
+
+
+def own(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """A copy of a one-dimensional array, read-only for good: its memory is a bytes object, which nobody can change.
+
+    That a caller's array is read-only says nothing: it may be a view of memory that changes, or be unlocked later, and
+    the kernels read literals without asking. An array that is a bytes object's already is taken as it is.
+    """
+    if isinstance(array.base, bytes):
+        return array
+    return np.frombuffer(array.tobytes(), dtype=array.dtype)
+
+
+def _freeze(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The array, read-only; as a view where it owns its memory, because an owner could be unlocked again."""
+    array.flags.writeable = False
+    return array.view() if array.flags.owndata else array
+
+
+def _whole(name: str, value: object) -> int:
+    try:
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise InvalidFormula(f"{name} must be a whole number, not {value!r}") from None
+
+
+def _finite(name: str, value: object) -> float:
+    if isinstance(value, bool | str) or not isinstance(value, SupportsFloat) or not math.isfinite(float(value)):
+        raise InvalidFormula(f"{name} must be a finite number, not {value!r}")
+    return float(value)
+
+
+def _fill_probs(prob: Mapping[int, float] | npt.ArrayLike | None, used: int, num_vars: int | None) -> FloatArray:
+    """float64[n]: the probabilities of ``num_vars`` variables, or of as many as the clauses use and ``prob`` names."""
+    if isinstance(prob, Mapping):
+        given = {_whole("a variable of prob", variable): p for variable, p in prob.items()}
+        if given and min(given) < 1:
+            raise InvalidFormula(f"prob names variable {min(given)}: variables are numbered from 1")
+        listed = None
+        largest = max(given, default=0)
+    else:
+        listed = None if prob is None else plain_array("prob", prob, np.float64)
+        if listed is not None and listed.ndim != 1:
+            raise InvalidFormula(f"prob must map or list probabilities, not be of shape {listed.shape}")
+        given = {}
+        largest = 0 if listed is None else len(listed)
+    n = max(used, largest) if num_vars is None else num_vars
+    if n < max(used, largest, 0):
+        raise InvalidFormula(f"variable {max(used, largest)} is beyond num_vars={n}")
+    if n > MAX_VARS:
+        raise InvalidFormula(f"{n} variables are more than the {MAX_VARS} that literals can number")
+    if listed is not None:
+        if len(listed) < n:
+            raise InvalidFormula(
+                f"prob lists {len(listed)} probabilities for {n} variables: list all, or map variables to probabilities"
+            )
+        return listed
+    values = np.full(n, 0.5)
+    for variable, p in given.items():
+        values[variable - 1] = _finite(f"the probability of variable {variable}", p)
+    return values
 
 
 def _check_names(names: tuple[str, ...], num_vars: int) -> None:
@@ -262,12 +327,14 @@ class Batch:
     formula_indptr: IntArray
 
     def __post_init__(self) -> None:
-        indptr = np.ascontiguousarray(self.formula_indptr, dtype=np.int64)
+        if not isinstance(self.dnf, DNF):
+            raise TypeError(f"expected a DNF, not {type(self.dnf).__name__}: stack formulas with Batch.of")
+        indptr = plain_array("formula_indptr", self.formula_indptr, np.int64)
         if indptr.ndim != 1 or len(indptr) < 1 or indptr[0] != 0 or indptr[-1] != self.dnf.num_clauses:
             raise InvalidFormula("formula_indptr must start at 0 and end at the number of clauses")
         if np.any(np.diff(indptr) < 0):
             raise InvalidFormula("formula_indptr must not decrease")
-        object.__setattr__(self, "formula_indptr", indptr)
+        object.__setattr__(self, "formula_indptr", own(indptr))
 
     def __len__(self) -> int:
         return len(self.formula_indptr) - 1

@@ -15,12 +15,15 @@ SharpDNFError
     └── UncertainTableError  a probability column or block that is not one: names the row
 
 An answer that a deadline cut short is no error: it comes back with ``met=False``, and where there is no place for that,
-with a ``NotMetWarning``.
+with a ``NotMetWarning``. A query that reads no uncertain table although some are declared is answered, with a
+``NoUncertainTable`` warning.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 
@@ -62,12 +65,27 @@ class MissingExtra(SharpDNFError, ImportError):
         return MissingExtra, (self.what, self.extra)
 
 
+@contextlib.contextmanager
+def needs_extra(what: str, extra: str) -> Iterator[None]:
+    """Turns the failure to import an optional dependency within this block into a MissingExtra for ``what``."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] == "sharpdnf":
+            raise
+        raise MissingExtra(what, extra) from None
+
+
 class LimitError(SharpDNFError):
     """The work would exceed a stated limit."""
 
 
 class NotMetWarning(UserWarning):
     """The deadline came first: what was returned is the best so far and keeps no (epsilon, delta)."""
+
+
+class NoUncertainTable(UserWarning):
+    """A query reads no uncertain table although some are declared, so each of its answers has probability 1."""
 
 
 class CheckpointError(SharpDNFError):
@@ -92,3 +110,11 @@ class SQLTimeout(SQLError):
 
 class UncertainTableError(SQLError):
     """A table's probabilities or blocks are not probabilities."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The end of a message about a name that is not known: ": did you mean ...?", or nothing if none is close."""
+    import difflib
+
+    close = difflib.get_close_matches(name, list(known), 1)
+    return f": did you mean {close[0]!r}?" if close else ""

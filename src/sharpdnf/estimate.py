@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
@@ -20,11 +21,13 @@ SERVES: dict[str, tuple[str, ...]] = {
 }
 
 
-# What each field about 1 - P is derived from: 1 - P is least where P is largest.
+UNIT = 2.0**-53  # the relative rounding of one operation on doubles
+
+# What each field about 1 - P is derived from, and which way it is rounded: 1 - P is least where P is largest.
 COMPLEMENTS = {
-    "log_complement": "log_prob",
-    "log_complement_lower": "log_upper",
-    "log_complement_upper": "log_lower",
+    "log_complement": ("log_prob", 0),
+    "log_complement_lower": ("log_upper", -1),
+    "log_complement_upper": ("log_lower", 1),
 }
 
 
@@ -32,7 +35,25 @@ def log1mexp(x: float) -> float:
     """log(1 - exp(x)) for x <= 0."""
     if x >= 0.0:
         return -math.inf
-    return math.log(-math.expm1(x)) if x > -math.log(2) else math.log1p(-math.exp(x))
+    return math.log(-math.expm1(x)) if x > -math.log(2) else math.log1p(-math.exp(x)) + 0.0  # not -0
+
+
+def _log_complement(log_prob: float, direction: int) -> float:
+    """log(1 - P) from log P, rounded down (-1), up (1) or not (0)."""
+    out = log1mexp(log_prob)
+    if math.isinf(log_prob) or math.isinf(out):
+        return out
+    return min(0.0, out + direction * max(8.0 * UNIT * abs(out), sys.float_info.min))
+
+
+def exp_down(x: float) -> float:
+    """A double that is at most exp(x), for x <= 0: exp may err by a unit in the last place."""
+    return 1.0 if x == 0.0 else max(0.0, math.nextafter(math.nextafter(math.exp(x), 0.0), 0.0))
+
+
+def exp_up(x: float) -> float:
+    """A double that is at least exp(x), and at most 1."""
+    return 0.0 if x == -math.inf else min(1.0, math.nextafter(math.nextafter(math.exp(x), 2.0), 2.0))
 
 
 def safe_log(p: float) -> float:
@@ -106,9 +127,9 @@ class Estimate:
     info: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name, of in COMPLEMENTS.items():
+        for name, (of, direction) in COMPLEMENTS.items():
             if math.isnan(getattr(self, name)):
-                object.__setattr__(self, name, log1mexp(getattr(self, of)))
+                object.__setattr__(self, name, _log_complement(getattr(self, of), direction))
 
     @property
     def prob(self) -> float:
@@ -121,31 +142,31 @@ class Estimate:
 
     @property
     def complement_lower(self) -> float:
-        return math.exp(self.log_complement_lower)
+        return exp_down(self.log_complement_lower)
 
     @property
     def complement_upper(self) -> float:
-        return math.exp(self.log_complement_upper)
+        return exp_up(self.log_complement_upper)
 
     @property
     def lower(self) -> float:
-        return math.exp(self.log_lower)
+        return exp_down(self.log_lower)
 
     @property
     def upper(self) -> float:
-        return math.exp(self.log_upper)
+        return exp_up(self.log_upper)
 
     @property
     def certified_lower(self) -> float:
-        return math.exp(self.log_certified_lower)
+        return exp_down(self.log_certified_lower)
 
     @property
     def certified_upper(self) -> float:
-        return math.exp(self.log_certified_upper)
+        return exp_up(self.log_certified_upper)
 
     def replace(self, **changes: Any) -> Estimate:
         """A copy with some fields changed; a changed probability takes its complement along."""
-        for name, of in COMPLEMENTS.items():
+        for name, (of, _) in COMPLEMENTS.items():
             if of in changes and changes[of] != getattr(self, of):
                 changes.setdefault(name, math.nan)
         return replace(self, **changes)
@@ -196,16 +217,29 @@ def model_count(log_prob: float, num_vars: int) -> float:
     return math.exp(log_count) if log_count < 709.0 else math.inf
 
 
-def exact_estimate(log_prob: float, engine: str, *, seconds: float = 0.0, **rest: Any) -> Estimate:
-    """An Estimate whose bounds all coincide with the answer."""
+def exact_estimate(
+    log_prob: float,
+    engine: str,
+    *,
+    log_lower: float | None = None,
+    log_upper: float | None = None,
+    seconds: float = 0.0,
+    **rest: Any,
+) -> Estimate:
+    """An Estimate whose interval is as wide as rounding, or what was left out, may have made it.
+
+    Without bounds the logarithm itself is taken for right to eight units in its last place, and 0 and 1 for exact.
+    """
+    log_lower = log_prob * (1.0 + 8.0 * UNIT) if log_lower is None else log_lower
+    log_upper = log_prob * (1.0 - 8.0 * UNIT) if log_upper is None else log_upper
     return Estimate(
         log_prob=log_prob,
         guarantee="exact",
         engine=engine,
-        log_lower=log_prob,
-        log_upper=log_prob,
-        log_certified_lower=log_prob,
-        log_certified_upper=log_prob,
+        log_lower=log_lower,
+        log_upper=log_upper,
+        log_certified_lower=log_lower,
+        log_certified_upper=log_upper,
         seconds=seconds,
         **rest,
     )

@@ -19,9 +19,11 @@ from __future__ import annotations
 
 import math
 import os
+import shutil
 import sys
 import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from itertools import chain
 from typing import IO, Literal, get_args
 
@@ -37,6 +39,8 @@ READ_DIALECTS: tuple[str, ...] = get_args(ReadDialect)
 WRITE_DIALECTS: tuple[str, ...] = get_args(WriteDialect)
 CHUNK = 1 << 18  # small enough for the cache and for Ctrl-C, large enough to hide the call
 Path = str | os.PathLike[str]
+NAMELESS, NAMELESS_PER_NAME = 100_000, 100
+"""How many variables without a name may stand beside those with one: each gets a name, which takes memory."""
 
 
 def read(path: Path, dialect: str | None = None) -> DNF:
@@ -67,17 +71,53 @@ def reads(text: str | bytes, dialect: str | None = None) -> DNF:
 def write(dnf: DNF, path: Path, dialect: str = "sharpdnf", comment: str = "") -> None:
     """Writes a file, gzipped if its name ends in ``.gz``; ``comment`` is complete ``c`` lines to put first.
 
-    Probabilities read back bit for bit.
+    Probabilities read back bit for bit. The file appears when it is complete: until then a file of that name is as it
+    was, whatever stops the writing.
     """
     lines = chain([comment.encode()], encode(dnf, dialect))  # refuses before the file is touched
-    if os.fspath(path).endswith(".gz"):
-        import gzip
+    with _replacing(path) as file:
+        if os.fspath(path).endswith(".gz"):
+            import gzip
 
-        with open(path, "wb") as raw, gzip.GzipFile("", "wb", 6, raw, mtime=0) as packed:
-            packed.writelines(lines)
-    else:
-        with open(path, "wb") as file:
+            with gzip.GzipFile("", "wb", 6, file, mtime=0) as packed:
+                packed.writelines(lines)
+        else:
             file.writelines(lines)
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write that takes the place of ``path`` at the end, with its rights, or is gone if writing fails.
+
+    What is not a plain file (a pipe, a device) cannot be replaced and is written as it is.
+    """
+    target = os.path.realpath(path)
+    if os.path.exists(target) and not os.path.isfile(target):
+        with open(target, "wb") as file:
+            yield file
+        return
+    folder, name = os.path.split(target)
+    unfinished = os.path.join(folder, f".{name[:100]}.{os.getpid()}.{os.urandom(4).hex()}.part")
+    try:
+        file = open(unfinished, "xb")  # noqa: SIM115 - closed below, before it is renamed
+    except OSError as error:
+        if not os.access(target, os.W_OK):
+            raise type(error)(error.errno, error.strerror, os.fspath(path)) from None
+        with open(target, "wb") as file:  # the folder takes no new file, this one may be written
+            yield file
+        return
+    try:
+        with file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        if os.path.exists(target):
+            shutil.copymode(target, unfinished)
+        os.replace(unfinished, target)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(unfinished)
+        raise
 
 
 def writes(dnf: DNF, dialect: str = "sharpdnf") -> str:
@@ -166,6 +206,11 @@ def _unzipped(file: IO[bytes], name: str) -> Iterator[bytes]:
 def _names(declared: list[tuple[int, bytes]], num_vars: int, file: str) -> tuple[str, ...] | None:
     if not declared:
         return None
+    if num_vars > NAMELESS + NAMELESS_PER_NAME * len(declared):
+        raise ParseError(
+            f"{len(declared)} of {num_vars} variables have a name, and the others would need one: name more or none",
+            file=file,
+        )
     names = [f"x{v}" for v in range(1, num_vars + 1)]
     seen: dict[int, str] = {}
     for variable, raw in declared:

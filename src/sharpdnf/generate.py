@@ -189,6 +189,8 @@ def uniform(spec: UniformSpec, rng: np.random.Generator) -> DNF:
 
 def hub(spec: HubSpec, rng: np.random.Generator) -> DNF:
     """A formula that few variables nearly decide; the other variables of a clause are drawn uniformly."""
+    if not isinstance(spec.width, int) or not isinstance(spec.max_hubs, int):
+        raise InvalidFormula(f"width and max_hubs of a formula with hubs must be integers, not as in {spec}")
     widths = _draw_widths(spec, rng)
     n, m, most = spec.num_vars, spec.num_clauses, min(spec.max_hubs, spec.width - 1)
     if most < 1 or not 0.0 < spec.least_share <= 1.0 or n - most < spec.width:
@@ -276,8 +278,15 @@ FAMILIES: dict[str, tuple[type[Any], Callable[[Any, np.random.Generator], DNF]]]
 }
 
 
-def generate(family: str, rng: np.random.Generator, **options: Any) -> DNF:
-    """A formula of a family by name; options are the fields of its spec, as values or as text."""
+def generate(family: str, rng: int | np.random.Generator, **options: Any) -> DNF:
+    """A formula of a family by name; options are the fields of its spec, as values or as text.
+
+    ``rng`` is a Generator, or the seed of one.
+    """
+    if isinstance(rng, int | np.integer) and not isinstance(rng, bool) and rng >= 0:
+        rng = np.random.default_rng(rng)
+    if not isinstance(rng, np.random.Generator):
+        raise TypeError(f"rng must be a seed of 0 or more, or a numpy Generator, not {rng!r}")
     if family not in FAMILIES:
         raise ValueError(f"no family {family!r}: {_hint(family, FAMILIES)}known are {', '.join(FAMILIES)}")
     spec_type, function = FAMILIES[family]
@@ -318,18 +327,23 @@ def _from_text(name: str, text: str, annotation: str) -> Any:
 
 
 def _read_edges(path: str) -> list[tuple[Any, ...]]:
-    """One edge a line, ``u v`` or ``u v p``, by blanks or commas; # begins a comment. Nodes are words."""
+    """One edge a line, ``u v`` or ``u v p``, by blanks or commas; # begins a comment. Nodes are words.
+
+    What is no edge is not quoted: whoever may name the file need not be whoever may read it.
+    """
     edges: list[tuple[Any, ...]] = []
     with open(path, encoding="utf-8", errors="replace") as file:
         for number, line in enumerate(file, start=1):
             words = line.partition("#")[0].replace(",", " ").split()
+            if not words:
+                continue
+            where = f"{path}:{number}: expected an edge u v or u v p"
+            if not 2 <= len(words) <= 3:
+                raise InvalidFormula(f"{where}, not {len(words)} words")
             try:
-                edge = (*words[:2], *map(float, words[2:]))
+                edges.append((*words[:2], *map(float, words[2:])))
             except ValueError:
-                edge = ()
-            if words and not 2 <= len(edge) <= 3:
-                raise InvalidFormula(f"{path}:{number}: expected an edge u v or u v p, not {line.strip()!r}")
-            edges += [edge] if words else []
+                raise InvalidFormula(f"{where}, and the third word is no number") from None
     return edges
 
 

@@ -7,13 +7,12 @@ the weights that made them: a run that was killed goes on, and new weights measu
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
-import multiprocessing
-import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,13 +22,14 @@ import numpy as np
 from sharpdnf.dnf import DNF
 from sharpdnf.engines import sampling
 from sharpdnf.engines.registry import find
-from sharpdnf.errors import CheckpointError, MissingExtra
+from sharpdnf.errors import CheckpointError, needs_extra
 from sharpdnf.estimate import Estimate, Limit
 from sharpdnf.generate import PaperSpec, paper
-from sharpdnf.learn.composition import Example, subset
+from sharpdnf.learn.composition import Example, draw, example, subset
 from sharpdnf.learn.evaluate import Labels, chunks, evaluate, figure_examples, trace_rows
 from sharpdnf.learn.residuals import Residuals
 from sharpdnf.learn.rows import Label, Row, Runtime, Trace, read_records, write_records
+from sharpdnf.learn.workers import worker_pool
 from sharpdnf.report import PAPER_RUNTIMES, RUNTIME_SIZES, write_report
 from sharpdnf.streams import Stream, random_stream
 
@@ -79,12 +79,8 @@ def reproduce(
 
     ``jobs`` processes take the formulas in turn; runtimes are measured by one.
     """
-    try:
+    with needs_extra("reproducing the paper", "train"):
         from sharpdnf.learn.counter import NeuralCounter, shipped
-    except ModuleNotFoundError as error:
-        if error.name is not None and error.name.startswith("sharpdnf"):
-            raise
-        raise MissingExtra("reproducing the paper", "train") from None
     unknown = [group for group in groups if group not in GROUPS]
     if unknown:
         raise ValueError(f"no set {unknown[0]!r}: choose from {', '.join(GROUPS)}")
@@ -118,7 +114,8 @@ def calibrate(weights: Path, out: Path, *, jobs: int = 1, say: Say = lambda line
     """Measures a network on held-out formulas of their own and puts the quantiles of its residuals into its
     config.json; returns how many formulas there were. ``out`` keeps the labels and rows.
     """
-    from sharpdnf.learn.counter import NeuralCounter
+    with needs_extra("calibrating a network", "train"):
+        from sharpdnf.learn.counter import NeuralCounter
 
     counter, model = NeuralCounter.from_pretrained(weights), weights.name
     out.mkdir(parents=True, exist_ok=True)
@@ -191,24 +188,24 @@ class _Measurer:
 
     def __init__(self, source: str, model: str, counter: NeuralCounter, labels: Labels, jobs: int) -> None:
         self.model, self.weights, self.labels = model, counter.digest[:8], labels
-        self.counter, self.pool = counter, None
+        self.counter, self.pool, self.open = counter, None, contextlib.ExitStack()
         if jobs > 1:
-            context, start = multiprocessing.get_context("spawn"), (source, labels.path.parent, labels.seed)
-            self.pool = ProcessPoolExecutor(jobs, context, _start_worker, start)
+            start = (source, labels.path.parent, labels.seed)
+            self.pool = self.open.enter_context(worker_pool(jobs, _start_worker, start))
 
     def __enter__(self) -> _Measurer:
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self.pool is not None:
-            self.pool.shutdown(wait=True, cancel_futures=True)
+        self.open.close()
 
     def with_interval(self, row: Row) -> Row:
         """A row measured earlier, with the interval that would be shown now: calibration may have come between."""
-        residuals = self.counter.residuals
-        if residuals is None:
+        if self.counter.residuals is None:
             return replace(row, log_lower=-math.inf, log_upper=0.0)
-        low, high = residuals.interval(min(row.log_prediction, 0.0), row.n, 0.05)
+        seed = self.labels.seed
+        dnf = draw(example(row.set, row.index, row.shift, seed), seed)
+        low, high, _ = self.counter.interval(dnf, min(row.log_prediction, 0.0), 0.05)
         return replace(row, log_lower=low, log_upper=high)
 
     def rows(self, examples: Sequence[Example]) -> Iterator[list[Row]]:
@@ -235,7 +232,6 @@ def _start_worker(source: str, out: Path, seed: int) -> None:
 
     from sharpdnf.learn.counter import NeuralCounter
 
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends a worker at once, not after the chunks it has queued
     torch.set_num_threads(1)
     _workers.append((NeuralCounter.from_pretrained(source), _labels(out, seed)))
 

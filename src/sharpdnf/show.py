@@ -98,6 +98,8 @@ def block(name: str, dnf: DNF, estimate: Estimate) -> str:
         ("interval", interval(estimate) + ("" if interval_holds(estimate) else ", not a guarantee")),
         ("guarantee", guarantee(estimate)),
     ]
+    if estimate.prob > 0.5:
+        facts.insert(1, ("complement", scientific(estimate.log_complement)))
     counted = weighted_count(dnf, estimate)
     if counted is not None:
         facts.insert(1, counted)

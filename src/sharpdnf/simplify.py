@@ -15,6 +15,7 @@ import numpy as np
 
 from sharpdnf import _native
 from sharpdnf.dnf import DNF, IntArray
+from sharpdnf.estimate import log1mexp
 
 NOTES = ("impossible", "duplicate", "absorbed", "fixed", "negated_units", "factored", "solved")
 """Clauses with a literal of probability 0, repeated clauses, clauses that hold another one, variables of probability
@@ -31,9 +32,13 @@ class Simplified:
     kept: IntArray | None
     """int64[n']: the original variable of each remaining one; None if nothing changed."""
     log_factor: float
+    log_cofactor: float
+    """log(1 - F), kept apart from log F so that 1 - P keeps its digits."""
     log_miss: float
     log_hit: float
     """log(1 - M), kept apart from log M because M rounds to 1 when the solved components are unlikely."""
+    rounding: float
+    """The relative error that rounding may have made in F, 1 - F, M and 1 - M."""
     notes: dict[str, int]
     """How many of each of NOTES, where there were any."""
 
@@ -42,9 +47,23 @@ class Simplified:
         """int64[n']: the original variable of each remaining one."""
         return np.arange(self.dnf.num_vars) if self.kept is None else self.kept
 
+    @property
+    def alone(self) -> bool:
+        """Whether what remains is the whole: F = 1 and M = 1."""
+        return self.log_cofactor == -math.inf and self.log_hit == -math.inf
+
     def combine(self, log_mu: float) -> float:
         """log P of the original from log mu of what remains: log F + log((1 - M) + M mu)."""
-        return min(0.0, self.log_factor + float(np.logaddexp(self.log_hit, self.log_miss + min(log_mu, 0.0))))
+        return self.whole(log_mu, log1mexp(log_mu))[0]
+
+    def whole(self, log_mu: float, log_nu: float, direction: int = 0) -> tuple[float, float]:
+        """(log P, log(1 - P)) of the original from (log mu, log(1 - mu)) of what remains.
+
+        1 - P is (1 - F) + F M (1 - mu). A bound is rounded down with ``direction`` -1 and up with 1.
+        """
+        parts = self.log_factor, self.log_cofactor, self.log_miss, self.log_hit, self.rounding
+        out: tuple[float, float] = _native.fold(parts, log_mu, log_nu, direction)
+        return out
 
 
 def simplify(dnf: DNF, *, solve: bool = True, seconds: float = math.inf) -> Simplified:
@@ -55,13 +74,14 @@ def simplify(dnf: DNF, *, solve: bool = True, seconds: float = math.inf) -> Simp
     clause are always folded in. A formula that is true has no clause left and log M = -inf. After ``seconds`` the
     formula is left as it is.
     """
-    arrays, log_factor, log_miss, log_hit, counts = _native.simplify(*dnf.arrays, solve, seconds)
+    arrays, parts, counts = _native.simplify(*dnf.arrays, solve, seconds)
+    fold: tuple[float, float, float, float, float] = parts
     notes = {name: n for name, n in zip(NOTES, counts, strict=True) if n}
     if arrays is None:
-        return Simplified(dnf, None, log_factor, log_miss, log_hit, notes)
+        return Simplified(dnf, None, *fold, notes)
     indptr, literals, prob, kept = arrays
     names = None if dnf.names is None else tuple(dnf.names[v] for v in kept)
-    return Simplified(DNF.trusted(indptr, literals, prob, names=names), kept, log_factor, log_miss, log_hit, notes)
+    return Simplified(DNF.trusted(indptr, literals, prob, names=names), kept, *fold, notes)
 
 
 def trivial_log_prob(dnf: DNF) -> float | None:

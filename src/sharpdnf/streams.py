@@ -40,7 +40,9 @@ class Stream(IntEnum):
 
 
 def random_stream(seed: int, tag: Stream, *place: int) -> np.random.Generator:
-    """The stream of one purpose at one place; every number of the place is below 2^32."""
+    """The stream of one purpose at one place; every number of the place is below 2^32, the seed below 2^128."""
+    if not 0 <= seed < 2**128:  # numpy pads a seed to 128 bits: a longer one would run into the tag
+        raise ValueError(f"a seed is a number from 0 to 2^128 - 1, not {seed}")
     if not all(0 <= number < 2**32 for number in place):
         raise ValueError(f"a place in a stream is a row of numbers from 0 to 2^32 - 1, not {place}")
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(int(tag), *map(int, place))))

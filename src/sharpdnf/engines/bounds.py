@@ -13,8 +13,9 @@ With clause probabilities p(C) and S their sum:
   de Caen (1997), sum over C of p(C)^2 / sum over D of P(C and D); above, Kounias (1968), S - max over C of the sum
   over D != C of P(C and D).
 
-Dissociation is not used: nothing here rests on a claim that is not proved or cited. Bounds are widened by what
-rounding can add up to: 1e-12 and four units in the last place for every clause and every literal of the widest.
+Dissociation is not used: nothing here rests on a claim that is not proved or cited. Every step is
+rounded outwards (``native/kernels/chance.hpp``), on the side of P or of 1 - P that is smaller, so the interval holds
+whatever rounding does and is narrow near 0 and near 1.
 """
 
 from __future__ import annotations
@@ -35,28 +36,29 @@ PAIRS_PER_LITERAL, MAX_PAIRS = 16, 20_000_000
 
 def certified_bounds(dnf: DNF, *, pairs: bool = True, seconds: float = math.inf) -> tuple[float, float]:
     """(log lower, log upper) that hold surely. After ``seconds`` only one pass is made: largest clause and union."""
-    log_lower, log_upper, _, _ = _bounds(dnf, pairs, seconds)
+    log_lower, log_upper, *_ = _bounds(dnf, pairs, seconds)
     return log_lower, log_upper
 
 
-def _bounds(dnf: DNF, pairs: bool, seconds: float) -> tuple[float, float, bool, bool]:
+def _bounds(dnf: DNF, pairs: bool, seconds: float) -> tuple[float, float, float, float, bool, bool]:
     if bool(np.any(dnf.indptr[1:] == dnf.indptr[:-1])):
-        return 0.0, 0.0, False, False
+        return 0.0, 0.0, -math.inf, -math.inf, False, False
     budget = min(PAIRS_PER_LITERAL * dnf.num_literals + 100_000, MAX_PAIRS) if pairs else 0
-    out: tuple[float, float, bool, bool] = _native.certified_bounds(*dnf.arrays, budget, seconds)
+    out: tuple[float, float, float, float, bool, bool] = _native.certified_bounds(*dnf.arrays, budget, seconds)
     return out
 
 
 def log_midpoint(log_lower: float, log_upper: float, guarantee: str = "relative") -> float:
     """The point that errs least against both ends: by (u - l) / (u + l), or by (u - l) / 2 where additive is asked.
 
-    That is the log of the harmonic mean, or of the mean.
+    That is the log of the harmonic mean, or of the mean. Near 1 it has the digits of 1 - P.
     """
+    if log_upper == -math.inf:
+        return -math.inf
+    half = math.log1p(math.expm1(log_lower - log_upper) / 2.0)  # log((1 + lower / upper) / 2)
     if guarantee == "additive":
-        return float(np.logaddexp(log_lower, log_upper)) - math.log(2.0)
-    if log_lower == -math.inf:
-        return log_upper - math.log(2.0) if log_upper > -math.inf else -math.inf
-    return math.log(2.0) - float(np.logaddexp(-log_lower, -log_upper))
+        return log_upper + half
+    return log_lower - half if log_lower > -math.inf else log_upper - math.log(2.0)
 
 
 @engine("bounds", guarantees=("bounds",), summary="certified interval in one or two passes, no sampling")
@@ -71,7 +73,7 @@ def bounds(
     pairs: bool = True,
 ) -> Estimate:
     """The interval; the point inside it promises nothing. ``pairs=False`` keeps to one pass."""
-    log_lower, log_upper, unate, pairs_used = _bounds(dnf, pairs, limit.seconds_left)
+    log_lower, log_upper, q_lower, q_upper, unate, pairs_used = _bounds(dnf, pairs, limit.seconds_left)
     info: dict[str, Any] = {"unate": unate, "pairs": pairs_used}
     return Estimate(
         log_prob=log_midpoint(log_lower, log_upper, guarantee),
@@ -81,5 +83,7 @@ def bounds(
         log_upper=log_upper,
         log_certified_lower=log_lower,
         log_certified_upper=log_upper,
+        log_complement_lower=q_lower,
+        log_complement_upper=q_upper,
         info=info,
     )

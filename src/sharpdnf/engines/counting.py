@@ -15,7 +15,7 @@ from sharpdnf.dnf import DNF
 from sharpdnf.engines.auto import clip
 from sharpdnf.engines.bounds import certified_bounds
 from sharpdnf.engines.registry import Engine, check_guarantee, check_options, find, require_dnf
-from sharpdnf.estimate import Estimate, Limit, check_tolerance, exact_estimate, model_count
+from sharpdnf.estimate import Estimate, Limit, check_tolerance, exact_estimate, log1mexp, model_count
 from sharpdnf.simplify import Simplified, simplify, trivial_log_prob
 
 Seed = int | np.random.Generator | None
@@ -93,7 +93,8 @@ def _run_simplified(dnf: DNF, found: Engine, asked: dict[str, Any]) -> Estimate:
     simple = simplify(dnf, seconds=limit.seconds_left)
     notes = {"simplified": simple.notes} if simple.notes else {}
     if simple.dnf.num_clauses == 0:
-        return exact_estimate(simple.combine(-math.inf), "simplify", info={**notes, "why": "simplification decides it"})
+        estimate = put_together(exact_estimate(-math.inf, "simplify"), simple)
+        return estimate.replace(info={**notes, "why": "simplification decides it"})
     estimate = found.run(simple.dnf, **asked)
     if not estimate.met and estimate.log_certified_lower == -math.inf:
         estimate = clip(estimate, *certified_bounds(simple.dnf, seconds=limit.seconds_left))
@@ -123,10 +124,24 @@ def count_together(
 
 def put_together(estimate: Estimate, simple: Simplified) -> Estimate:
     """The whole formula's estimate from that of what simplification left."""
-    if simple.log_factor == 0.0 and simple.log_hit == -math.inf:
+    if simple.alone:
         return estimate
-    names = ("log_prob", "log_lower", "log_upper", "log_certified_lower", "log_certified_upper")
-    return estimate.replace(**{name: simple.combine(getattr(estimate, name)) for name in names})
+    log_prob, log_complement = simple.whole(estimate.log_prob, estimate.log_complement)
+    log_lower, log_complement_upper = simple.whole(estimate.log_lower, estimate.log_complement_upper, -1)
+    log_upper, log_complement_lower = simple.whole(estimate.log_upper, estimate.log_complement_lower, 1)
+    sure = estimate.log_certified_lower, estimate.log_certified_upper
+    log_certified_lower, _ = simple.whole(sure[0], log1mexp(sure[0]), -1)
+    log_certified_upper, _ = simple.whole(sure[1], log1mexp(sure[1]), 1)
+    return estimate.replace(
+        log_prob=log_prob,
+        log_lower=log_lower,
+        log_upper=log_upper,
+        log_certified_lower=log_certified_lower,
+        log_certified_upper=log_certified_upper,
+        log_complement=log_complement,
+        log_complement_lower=log_complement_lower,
+        log_complement_upper=log_complement_upper,
+    )
 
 
 def _finish(dnf: DNF, estimate: Estimate, wanted: str, seed: int, limit: Limit, started: float) -> Estimate:

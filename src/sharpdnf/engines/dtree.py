@@ -43,12 +43,14 @@ def dtree(
 ) -> Estimate:
     """Stops when exact, when the bounds meet ``epsilon`` (relative or additive), or at the limit.
 
+    Exact is an interval that holds surely and is as wide as rounding may have made it, or at most 1e-12 of P where the
+    tree was not finished; 1 - P is then known to 1e-10 of itself, if that takes no more than as much work again.
     ``nodes`` limits the expansions, ``work`` the literals looked at; ``tables=False`` decomposes subformulas of few
     variables too. For ``guarantee="bounds"`` it works until the limit.
     """
     if nodes is not None and nodes < 0:
         raise ValueError(f"nodes must not be negative, not {nodes}")
-    log_lower, log_upper, exact, expanded, stopped = _native.dtree(
+    log_lower, log_upper, q_lower, q_upper, exact, expanded, stopped = _native.dtree(
         *dnf.arrays,
         MAX_NODES if nodes is None else max(nodes, 1),
         limit.seconds_left,
@@ -59,8 +61,18 @@ def dtree(
         tables,
     )
     info: dict[str, Any] = {"nodes": expanded, "stopped": stopped}
+    complement = {"log_complement_lower": q_lower, "log_complement_upper": q_upper}
     if exact:
-        return exact_estimate(log_midpoint(log_lower, log_upper), "dtree", delta=0.0, info=info)
+        return exact_estimate(
+            log_midpoint(log_lower, log_upper),
+            "dtree",
+            log_lower=log_lower,
+            log_upper=log_upper,
+            log_complement=log_midpoint(q_lower, q_upper),
+            delta=0.0,
+            info=info,
+            **complement,
+        )
     log_prob = log_midpoint(log_lower, log_upper, guarantee)
     met = guarantee in ("bounds", "none") or bounds_meet(log_lower, log_upper, guarantee, epsilon)
     promise = guarantee if met and guarantee != "none" else "bounds"
@@ -76,6 +88,7 @@ def dtree(
         log_certified_upper=log_upper,
         met=met,
         info=info,
+        **complement,
     )
 
 

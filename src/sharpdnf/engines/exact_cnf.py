@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import subprocess
 import sys
 import time
-from importlib.util import find_spec
+from importlib.machinery import ModuleSpec, PathFinder
 from typing import Any
 
 import numpy as np
@@ -28,12 +29,16 @@ from sharpdnf.errors import MissingExtra
 from sharpdnf.estimate import Estimate, Limit, exact_estimate, log1mexp
 
 SMALLEST = 1e-6
+DOUBLE_ERROR = 1e-12
+"""What a weighted count in doubles is taken to be off by at the most; two seeds must agree as closely."""
 SEEDS = (1, 2)
 CHUNK = 1 << 12  # clauses between two looks at the clock
 _WORKER = """
 import array, json, sys
-import pyganak
 job = json.loads(sys.stdin.readline())
+if job["folder"] not in sys.path:
+    sys.path.append(job["folder"])
+import pyganak
 clauses = [list(map(int, line.split()[:-1])) for line in sys.stdin]
 def count(seed):
     kind = pyganak.Counter if job["prob"] is None else pyganak.WeightedCounter
@@ -68,12 +73,13 @@ def exact_cnf(
     dnf: DNF, *, guarantee: str, epsilon: float, delta: float, rng: np.random.Generator, limit: Limit
 ) -> Estimate:
     """The exact answer, or certified bounds and the reason in ``info["stopped"]``."""
-    if find_spec("pyganak") is None:
+    folder = _folder_of_pyganak()
+    if folder is None:
         raise MissingExtra("engine 'exact-cnf'", "exact")
     used = np.flatnonzero(np.bincount(dnf.literals >> 1, minlength=dnf.num_vars))
     uniform = bool(np.all(dnf.prob[used] == 0.5))
     try:
-        answers = _run(_job(dnf, used, uniform, limit), limit)
+        answers = _run(_job(dnf, used, uniform, folder, limit), limit)
     except subprocess.TimeoutExpired:
         return _refuse(dnf, "time limit", limit)
     if isinstance(answers, str):
@@ -88,13 +94,31 @@ def exact_cnf(
     prob = 1.0 - answers[0]
     if prob < SMALLEST:
         return _refuse(dnf, f"the answer is below {SMALLEST:g}, where doubles lose it", limit, SMALLEST)
-    return exact_estimate(math.log(min(prob, 1.0)), "exact-cnf", info=info)
+    low, high = max(prob - DOUBLE_ERROR, 0.0), min(prob + DOUBLE_ERROR, 1.0)
+    log_prob = math.log(min(prob, 1.0))
+    return exact_estimate(log_prob, "exact-cnf", log_lower=math.log(low), log_upper=math.log(high), info=info)
 
 
-def _job(dnf: DNF, used: npt.NDArray[np.int64], uniform: bool, limit: Limit) -> bytes:
+def _folder_of_pyganak() -> str | None:
+    """Where pyganak is installed. The current folder does not count: it may be anybody's, and so may a file in it."""
+    here = os.path.realpath(os.curdir)
+    path = [entry for entry in sys.path if entry and os.path.realpath(entry) != here]
+    spec = PathFinder.find_spec("pyganak", path)
+    return None if spec is None or spec.origin is None else _parent(spec)
+
+
+def _parent(spec: ModuleSpec) -> str:
+    """The folder to put on the path so that the module is found: above the package, or around the single file."""
+    assert spec.origin is not None
+    folder = os.path.dirname(os.path.abspath(spec.origin))
+    return os.path.dirname(folder) if spec.submodule_search_locations else folder
+
+
+def _job(dnf: DNF, used: npt.NDArray[np.int64], uniform: bool, folder: str, limit: Limit) -> bytes:
     """What the worker reads: a line of JSON, then the clauses of the negated CNF over the variables that occur."""
     prob = None if uniform else dnf.prob[used].tobytes().hex()  # as text the doubles alone would take a while
-    chunks = [json.dumps({"num_vars": len(used), "prob": prob, "seeds": SEEDS}).encode() + b"\n"]
+    head = {"num_vars": len(used), "prob": prob, "seeds": SEEDS, "folder": folder}
+    chunks = [json.dumps(head).encode() + b"\n"]
     place = np.zeros(dnf.num_vars, dtype=np.int32)
     place[used] = np.arange(len(used), dtype=np.int32)
     literals = 2 * place[dnf.literals >> 1] + (dnf.literals & 1)
@@ -109,7 +133,7 @@ def _job(dnf: DNF, used: npt.NDArray[np.int64], uniform: bool, limit: Limit) -> 
 def _run(job: bytes, limit: Limit) -> list[Any] | str:
     """The worker's answers, or what went wrong."""
     timeout = None if math.isinf(limit.deadline) else max(0.001, limit.deadline - time.monotonic())
-    command = [sys.executable, "-c", _WORKER]
+    command = [sys.executable, "-I", "-c", _WORKER]  # isolated: nothing from the current folder or the environment
     done = subprocess.run(command, input=job, capture_output=True, timeout=timeout, check=False)
     lines = [line for line in done.stdout.decode().splitlines() if line.startswith("answers ")]
     if done.returncode != 0 or not lines:

@@ -15,7 +15,7 @@ import numpy as np
 from sharpdnf.dnf import DNF
 from sharpdnf.engines.bounds import certified_bounds, log_midpoint
 from sharpdnf.engines.registry import engine
-from sharpdnf.errors import MissingExtra
+from sharpdnf.errors import needs_extra
 from sharpdnf.estimate import Estimate, Limit
 
 if TYPE_CHECKING:
@@ -31,12 +31,8 @@ class _OutOfTime(Exception):
 @functools.lru_cache(maxsize=4)
 def load(weights: str | None) -> NeuralCounter:
     """The counter of that name or path, loaded once a process."""
-    try:
+    with needs_extra("the neural engine", "neural"):
         from sharpdnf.learn.counter import NeuralCounter
-    except ModuleNotFoundError as error:
-        if error.name is not None and error.name.startswith("sharpdnf"):
-            raise
-        raise MissingExtra("the neural engine", "neural") from None
     return NeuralCounter.from_pretrained(weights)
 
 

@@ -84,6 +84,8 @@ def discover() -> dict[str, Engine]:
 
 def find(name: str) -> Engine:
     """The engine called ``name``, importing only its own file where possible."""
+    if not isinstance(name, str):
+        raise UnknownEngine(f"an engine is chosen by its name, such as 'auto', not by {name!r}")
     if name not in _ENGINES:
         try:
             importlib.import_module(f"sharpdnf.engines.{name.replace('-', '_')}")

@@ -14,13 +14,17 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import save
 from torch import Tensor, nn
 
 from sharpdnf.errors import CheckpointError
+from sharpdnf.files import write_atomically
 from sharpdnf.learn.config import Config
-from sharpdnf.learn.model import load_network, load_weights, read_tensors
+from sharpdnf.learn.model import load_network, load_weights, parse_tensors
 
 STATE_FILE = "checkpoint.json"
+MOMENTS = ("step", "exp_avg", "exp_avg_sq")
+"""What Adam keeps of every parameter it has moved."""
 
 
 @dataclass
@@ -37,7 +41,11 @@ class RunState:
 
 
 def identity(config: Config) -> dict[str, Any]:
-    """The part of a configuration that decides the result, as JSON knows it."""
+    """The part of a configuration that decides the result, as JSON knows it.
+
+    The number of processes is no part of it: they share the ``run.batches`` batches of a step, so it changes no formula
+    and no label, only the order in which gradients are added. A run may be resumed with another number.
+    """
     table = asdict(config)
     for name in ("checkpoint_minutes", "threads", "device"):
         table["run"].pop(name)
@@ -55,8 +63,6 @@ def save_checkpoint(
     average: nn.Module | None = None,
 ) -> None:
     """Writes the tensors, then the JSON that makes them count, then forgets the checkpoint before."""
-    from safetensors.torch import save
-
     tensors = {f"module.{name}": t for name, t in module.state_dict().items()}
     if average is not None:
         tensors |= {f"average.{name}": t for name, t in average.state_dict().items()}
@@ -87,27 +93,15 @@ def load_checkpoint(
     """Fills the module, the optimizer and the average and returns the run's state; None where no run has begun."""
     if not (directory / STATE_FILE).exists():
         return None
-    try:
-        table = json.loads((directory / STATE_FILE).read_text())
-        state, file = RunState(**table["state"]), directory / Path(table["file"]).name
-        recorded, digest = table["config"], table["sha256"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise CheckpointError(f"{directory / STATE_FILE} is not a checkpoint: {error}") from None
-    if recorded != identity(config):
-        changed = _first_difference(recorded, identity(config))
+    stored = _read(directory)
+    if stored.config != identity(config):
+        changed = _first_difference(stored.config, identity(config))
         raise CheckpointError(f"{directory} holds a run of another configuration ({changed}): use another directory")
-    try:
-        actual = hashlib.sha256(file.read_bytes()).hexdigest()
-    except OSError as error:
-        raise CheckpointError(f"{file} cannot be read: {error.strerror}") from None
-    if actual != digest:
-        raise CheckpointError(f"{file} is truncated or was changed after it was written")
-    tensors = read_tensors(file)
-    load_weights(module, _under("module.", tensors), file)
+    load_weights(module, _under("module.", stored.tensors), stored.file)
     if average is not None:
-        load_weights(average, _under("average.", tensors), file)
-    _load_optimizer(optimizer, tensors)
-    return state
+        load_weights(average, _under("average.", stored.tensors), stored.file)
+    _load_optimizer(optimizer, _under("optimizer.", stored.tensors), stored.file)
+    return stored.state
 
 
 def load_start(objective: nn.Module, directory: Path) -> None:
@@ -115,31 +109,72 @@ def load_start(objective: nn.Module, directory: Path) -> None:
     if not (directory / STATE_FILE).exists():
         load_weights(objective.network, load_network(directory).state_dict(), directory)
         return
+    stored = _read(directory)
+    load_weights(objective, _under("module.", stored.tensors), stored.file)
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """What a run's directory holds, the tensors being the bytes that were written."""
+
+    state: RunState
+    config: Any
+    file: Path
+    tensors: dict[str, Tensor]
+
+
+def _read(directory: Path) -> _Stored:
+    where = directory / STATE_FILE
     try:
-        file = directory / Path(json.loads((directory / STATE_FILE).read_text())["file"]).name
+        table = json.loads(where.read_text())
+        state, file = RunState(**table["state"]), directory / Path(table["file"]).name
+        config, digest = table["config"], table["sha256"]
     except (ValueError, KeyError, TypeError) as error:
-        raise CheckpointError(f"{directory / STATE_FILE} is not a checkpoint: {error}") from None
-    tensors = read_tensors(file)
-    load_weights(objective, _under("module.", tensors), file)
+        raise CheckpointError(f"{where} is not a checkpoint: {error}") from None
+    numbers = (state.seconds, *(state.best if isinstance(state.best, list) else [None]))
+    counts = (state.step, state.formulas, state.variables, state.nodes)
+    if not all(type(n) is int and n >= 0 for n in counts) or not all(type(n) in (int, float) for n in numbers):
+        raise CheckpointError(f"{where} is not a checkpoint: its state is {asdict(state)}")
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise CheckpointError(f"{file} cannot be read: {error.strerror}") from None
+    if hashlib.sha256(data).hexdigest() != digest:
+        raise CheckpointError(f"{file} is truncated or was changed after it was written")
+    return _Stored(state, config, file, parse_tensors(data, file))
 
 
 def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}
 
 
-def _load_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    table = optimizer.state_dict()
+def _load_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor], source: Path) -> None:
+    """Fills Adam's moments from tensors named ``{parameter}.{moment}``; what does not fit is a CheckpointError.
+
+    torch itself takes any name and shape here, and fails, or computes something else, in the step that follows.
+    """
+    expected = {
+        f"{index}.{moment}": tuple(parameter.shape) if moment != "step" else ()
+        for index, parameter in enumerate(p for group in optimizer.param_groups for p in group["params"])
+        for moment in MOMENTS
+    }
+    state: dict[int, dict[str, Tensor]] = {}
     for name, tensor in tensors.items():
-        if name.startswith("optimizer."):
-            _, index, key = name.split(".")
-            table["state"].setdefault(int(index), {})[key] = tensor
-    optimizer.load_state_dict(table)
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    partial = path.with_name(path.name + ".partial")
-    partial.write_bytes(data)
-    partial.replace(path)
+        if expected.get(name) != tuple(tensor.shape):
+            problem = f"is {tuple(tensor.shape)}, expected {expected.get(name)}"
+        elif not tensor.is_floating_point() or not bool(torch.isfinite(tensor).all()):
+            problem = "holds values that are not finite"
+        elif not name.endswith(".exp_avg") and bool((tensor < 0).any()):
+            problem = "holds values below 0"
+        else:
+            place, moment = name.split(".")
+            state.setdefault(int(place), {})[moment] = tensor
+            continue
+        raise CheckpointError(f"{source}: the optimizer's {name} {problem}")
+    for index, moments in state.items():
+        if len(moments) < len(MOMENTS):
+            raise CheckpointError(f"{source}: the optimizer has only {', '.join(sorted(moments))} of parameter {index}")
+    optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
 
 
 def _first_difference(old: Any, new: Any, where: str = "") -> str:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from sharpdnf.errors import ConfigError
-from sharpdnf.learn.model import NetworkConfig
 
 Table = TypeVar("Table")
 KINDS = ("paper", "spread", "uniform", "hub")
@@ -20,6 +19,26 @@ LOSSES = ("kl", "robust", "cauchy")
 def check(held: bool, message: str) -> None:
     if not held:
         raise ConfigError(message)
+
+
+@dataclass(frozen=True)
+class NetworkConfig:
+    k: int = 128
+    """width of every node's state and message"""
+    iterations: int = 8
+    """T, the message-passing iterations"""
+
+    def __post_init__(self) -> None:
+        for name, value in dataclasses.asdict(self).items():
+            if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 4096:
+                raise ConfigError(f"network {name} must be an integer between 1 and 4096, not {value!r}")
+
+    @classmethod
+    def from_dict(cls, table: dict[str, Any]) -> NetworkConfig:
+        unknown = set(table) - {f.name for f in dataclasses.fields(cls)}
+        if unknown:
+            raise ConfigError(f"unknown network key {sorted(unknown)[0]!r}; known: k, iterations")
+        return cls(**table)
 
 
 @dataclass(frozen=True)

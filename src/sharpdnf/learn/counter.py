@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Self
 
 import torch
+from safetensors.torch import save
 
 from sharpdnf.dnf import DNF, FloatArray
 from sharpdnf.errors import CheckpointError
 from sharpdnf.estimate import Estimate, check_delta, exact_estimate, model_count
 from sharpdnf.learn.blocks import check_memory, gradient_memory_needed, memory_needed, run_in_blocks
+from sharpdnf.learn.family import unlike_training
 from sharpdnf.learn.graph import Graph
 from sharpdnf.learn.model import Network, check_device, load_network, save_network
 from sharpdnf.learn.residuals import Residuals
@@ -28,10 +31,16 @@ NOT_A_GUARANTEE = "interval from held-out residuals on the paper's family: not a
 
 
 def shipped() -> dict[str, Path]:
-    """The networks inside the package, by name."""
-    root = Path(str(files("sharpdnf"))) / "weights"
-    found = sorted(root.iterdir()) if root.is_dir() else []
+    """The networks by name: the one inside the package and, in a checkout of the project, those of the ablations."""
+    package = Path(str(files("sharpdnf")))
+    found = [path for root in (*_checkouts(), package / "weights") if root.is_dir() for path in sorted(root.iterdir())]
     return {path.name: path for path in found if (path / "config.json").is_file()}
+
+
+def _checkouts() -> list[Path]:
+    """Where a checkout keeps the weights that are not installed: beside the sources, or above the current folder."""
+    roots = [Path(__file__).resolve().parents[3], Path.cwd(), *Path.cwd().parents]
+    return [root / "experiments" / "weights" for root in roots if (root / "src" / "sharpdnf").is_dir()]
 
 
 class NeuralCounter:
@@ -58,8 +67,6 @@ class NeuralCounter:
         return hashlib.sha256(self._saved()).hexdigest()
 
     def _saved(self) -> bytes:
-        from safetensors.torch import save
-
         data: bytes = save({name: t.detach().cpu().contiguous() for name, t in self.network.state_dict().items()})
         return data
 
@@ -77,7 +84,8 @@ class NeuralCounter:
         check_device(device)
         card = _read_config(directory)
         _check_digest(directory, card)
-        network = load_network(directory, device=device)
+        with one_thread():
+            network = load_network(directory, device=device)
         residuals = card.pop("residuals", None)
         for key in ("network", "sha256"):
             card.pop(key, None)
@@ -91,7 +99,10 @@ class NeuralCounter:
         save_network(self.network, Path(directory), extra)
 
     def predict(self, dnf: DNF, *, delta: float = 0.05, after_block: Callable[[], None] = lambda: None) -> Estimate:
-        """The network's estimate, with an interval from held-out residuals (not a guarantee)."""
+        """The network's estimate, with an interval from held-out residuals (not a guarantee).
+
+        A formula that is not recognisably of the training family gets no interval: ``info["interval"]`` says why.
+        """
         return self.predict_batch([dnf], delta=delta, after_block=after_block)[0]
 
     def predict_many(self, dnfs: Iterable[DNF], *, delta: float = 0.05) -> list[Estimate]:
@@ -116,7 +127,7 @@ class NeuralCounter:
             largest = max(memory_needed(formulas[i], self.network.config.k) for i in asked)
             check_memory(largest, self.memory)
             after_block()
-            with torch.inference_mode():
+            with torch.inference_mode(), one_thread():
                 for step in run_in_blocks(self.network, self._graph([formulas[i] for i in asked]), after_block):
                     mean, std = step
             seconds = (time.perf_counter() - start) / len(asked)
@@ -130,7 +141,7 @@ class NeuralCounter:
         if trivial is not None:
             return [trivial] * self.network.config.iterations
         check_memory(memory_needed(dnf, self.network.config.k), self.memory)
-        with torch.inference_mode():
+        with torch.inference_mode(), one_thread():
             steps = [(float(mean[0]), float(std[0])) for mean, std in run_in_blocks(self.network, self._graph([dnf]))]
         return [self._estimate(dnf, *step, 0.05, 0.0) for step in steps]
 
@@ -138,13 +149,13 @@ class NeuralCounter:
         """float64[n]: d estimate / d p_v of the estimated probability, to be held against ``influence``."""
         config = self.network.config
         check_memory(gradient_memory_needed(dnf, config.k, config.iterations), self.memory)
-        graph = self._graph([dnf])
-        prob = graph.prob.detach().clone().requires_grad_(True)
-        if _trivial(dnf) is None:
-            mean, _ = self.network(graph.with_prob(prob))
-            (slope,) = torch.autograd.grad(mean.sum().clamp(max=0.0).exp(), prob)
-        else:
+        with one_thread():
+            graph = self._graph([dnf])
+            prob = graph.prob.detach().clone().requires_grad_(True)
             slope = torch.zeros_like(prob)
+            if _trivial(dnf) is None:
+                mean, _ = self.network(graph.with_prob(prob))
+                (slope,) = torch.autograd.grad(mean.sum().clamp(max=0.0).exp(), prob)
         out: FloatArray = slope.cpu().double().numpy()
         return out
 
@@ -155,15 +166,37 @@ class NeuralCounter:
         if not math.isfinite(mean):
             raise CheckpointError("the network's estimate is not finite: these weights cannot be used")
         mean = min(mean, 0.0)
-        low, high = (-math.inf, 0.0)
-        info: dict[str, Any] = {"sigma": sigma, "interval": "none: these weights carry no held-out residuals"}
-        if self.residuals is not None:
-            low, high = self.residuals.interval(mean, dnf.num_vars, delta)
-            info["interval"] = NOT_A_GUARANTEE
+        low, high, interval = self.interval(dnf, mean, delta)
+        info = {"sigma": sigma, "interval": interval}
         return Estimate(
             log_prob=mean, guarantee="none", engine="neural", log_lower=low, log_upper=high, seconds=seconds, info=info,
             log_wmc=mean + dnf.log_scale, count=model_count(mean, dnf.num_vars),
         )  # fmt: skip
+
+    def interval(self, dnf: DNF, log_prob: float, delta: float) -> tuple[float, float, str]:
+        """(log lower, log upper) around an estimate, and what they are; (-inf, 0) where there is no honest interval."""
+        if self.residuals is None:
+            return -math.inf, 0.0, "none: these weights carry no held-out residuals"
+        unlike = unlike_training(dnf)
+        if unlike is not None:
+            return -math.inf, 0.0, f"none: the formula is unlike those the network was trained on, because {unlike}"
+        return *self.residuals.interval(log_prob, dnf.num_vars, delta), NOT_A_GUARANTEE
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Within this block the tensor library computes with the calling thread alone.
+
+    The network works through blocks that fit in a core's cache: more threads mostly wait for each other, at the price
+    of their processor time. And a pool of them does not survive a fork: the child would wait for threads that it has
+    not got, deaf to its deadline.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _trivial(dnf: DNF) -> Estimate | None:

@@ -3,6 +3,8 @@
 One row is one formula of a set of the paper (see ``composition``): its clauses once, and a label for each of its
 distributions p, p + 1/4, p + 1/2, p + 3/4 modulo 1. Row i of a set is a pure function of (seed, set, i), so shards can
 be made in any order by any number of processes, and a build that was killed goes on with the shards it has not got.
+Beside each shard lies a record of its hash, written after it: a shard that is not what was made, or that belongs to
+another dataset, is made again by ``build`` and refused by ``Dataset``.
 """
 
 from __future__ import annotations
@@ -10,12 +12,11 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import multiprocessing
 import os
-import signal
+import re
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import asdict, dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -24,15 +25,17 @@ from typing import Any
 import numpy as np
 
 from sharpdnf.dnf import DNF
-from sharpdnf.errors import CheckpointError, ConfigError, MissingExtra
+from sharpdnf.errors import CheckpointError, ConfigError, needs_extra
+from sharpdnf.files import make_folder, sole_writer, write_atomically
 from sharpdnf.generate import quarter_shifts
-from sharpdnf.learn.checkpoint import write_atomically
 from sharpdnf.learn.composition import SETS, SPLITS, draw, example, num_distributions
 from sharpdnf.learn.config import DatasetConfig
 from sharpdnf.learn.stream import Example, Labeller
+from sharpdnf.learn.workers import worker_pool
 from sharpdnf.streams import Stream, random_stream
 
 MANIFEST, PLAN = "manifest.json", "build.json"
+SHARD_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*\.parquet")
 ROW_GROUP = 32  # formulas read together: a training batch comes from one group
 
 
@@ -82,8 +85,8 @@ def label_formula(config: DatasetConfig, split: str, index: int, label: Labeller
     return row
 
 
-def write_shard(config: DatasetConfig, directory: Path, shard: Shard, label: Labeller) -> int:
-    """Makes one shard; it appears under its name only when it is whole. Returns its number of formulas."""
+def write_shard(config: DatasetConfig, directory: Path, shard: Shard, label: Labeller) -> None:
+    """Makes one shard, which appears under its name only when it is whole, and then its record."""
     pa, parquet = _arrow()
     rows = [label_formula(config, shard.split, i, label) for i in shard.indices]
     columns = {name: [row[name] for row in rows] for name in rows[0]}
@@ -92,30 +95,60 @@ def write_shard(config: DatasetConfig, directory: Path, shard: Shard, label: Lab
     table = pa.table({name: pa.array(values, types.get(name)) for name, values in columns.items()})
     sink = pa.BufferOutputStream()
     parquet.write_table(table, sink, row_group_size=ROW_GROUP, compression="zstd")
-    write_atomically(directory / shard.file, sink.getvalue().to_pybytes())
-    return len(rows)
+    data = sink.getvalue().to_pybytes()
+    write_atomically(directory / shard.file, data)
+    record = {"dataset": _dataset_digest(config), **_entry(shard, hashlib.sha256(data).hexdigest())}
+    write_atomically(_record_file(directory, shard), (json.dumps(record) + "\n").encode())
 
 
 def build(
     config: DatasetConfig, directory: Path, label: Labeller, workers: int | None = None
 ) -> Iterator[tuple[str, int, int, float]]:
-    """Builds what is missing, yielding (set, formulas done, formulas in all, seconds left); the manifest comes last."""
+    """Builds what is missing or damaged, yielding (set, formulas done, formulas in all, seconds left).
+
+    The manifest comes last, when every shard is on the disk and is what its record says.
+    """
     shards = plan(config)
-    _claim(config, directory)
-    total = sum(len(s.indices) for s in shards)
-    missing = [s for s in shards if not (directory / s.file).exists()]
-    done = total - sum(len(s.indices) for s in missing)
-    began, made = time.monotonic(), 0
-    for shard in _made(config, directory, missing, label, workers or os.cpu_count() or 1):
-        made += len(shard.indices)
-        pace = (time.monotonic() - began) / made
-        yield shard.split, done + made, total, pace * (total - done - made)
-    entries = [
-        {"file": s.file, "split": s.split, "formulas": len(s.indices), "sha256": _digest(directory / s.file)}
-        for s in shards
-    ]
-    table = {"config": _identity(config), "shards": entries}
-    write_atomically(directory / MANIFEST, (json.dumps(table, indent=1) + "\n").encode())
+    _arrow()
+    make_folder(directory)
+    with sole_writer(directory):
+        _claim(config, directory)
+        total = sum(len(s.indices) for s in shards)
+        missing = [s for s in shards if _verified(config, directory, s) is None]
+        if missing:  # a damaged dataset is not complete, whatever was true before
+            (directory / MANIFEST).unlink(missing_ok=True)
+        done = total - sum(len(s.indices) for s in missing)
+        began, made = time.monotonic(), 0
+        for shard in _made(config, directory, missing, label, workers or os.cpu_count() or 1):
+            made += len(shard.indices)
+            pace = (time.monotonic() - began) / made
+            yield shard.split, done + made, total, pace * (total - done - made)
+        entries = []
+        for shard in shards:
+            digest = _verified(config, directory, shard)
+            if digest is None:
+                raise CheckpointError(f"{directory / shard.file} was changed during the build: build again")
+            entries.append(_entry(shard, digest))
+        table = {"config": _identity(config), "shards": entries}
+        write_atomically(directory / MANIFEST, (json.dumps(table, indent=1) + "\n").encode())
+
+
+def _entry(shard: Shard, digest: str) -> dict[str, Any]:
+    return {"file": shard.file, "split": shard.split, "formulas": len(shard.indices), "sha256": digest}
+
+
+def _record_file(directory: Path, shard: Shard) -> Path:
+    return directory / f"{shard.file}.json"
+
+
+def _verified(config: DatasetConfig, directory: Path, shard: Shard) -> str | None:
+    """The hash of a shard that is there and is what was made for this place of this dataset, else None."""
+    try:
+        record = json.loads(_record_file(directory, shard).read_text())
+        digest = _digest(directory / shard.file)
+    except (OSError, ValueError):
+        return None
+    return digest if record == {"dataset": _dataset_digest(config), **_entry(shard, digest)} else None
 
 
 def _made(
@@ -126,21 +159,15 @@ def _made(
             write_shard(config, directory, shard, label)
             yield shard
         return
-    context = multiprocessing.get_context("spawn")
-    at_once = (signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends a worker, instead of the shard it has in hand
-    with ProcessPoolExecutor(min(workers, len(shards)), context, signal.signal, at_once) as pool:
+    with worker_pool(min(workers, len(shards))) as pool:
         futures = {pool.submit(write_shard, config, directory, shard, label): shard for shard in shards}
-        try:
-            for future in as_completed(futures):
-                future.result()
-                yield futures[future]
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+        for future in as_completed(futures):
+            future.result()
+            yield futures[future]
 
 
 def _claim(config: DatasetConfig, directory: Path) -> None:
     """Records what is being built, and refuses to mix two datasets in one directory."""
-    directory.mkdir(parents=True, exist_ok=True)
     file = directory / PLAN
     if not file.exists():
         write_atomically(file, (json.dumps(_identity(config), indent=1) + "\n").encode())
@@ -159,23 +186,29 @@ def _identity(config: DatasetConfig) -> dict[str, Any]:
     return normal
 
 
+def _dataset_digest(config: DatasetConfig) -> str:
+    return hashlib.sha256(json.dumps(_identity(config), sort_keys=True).encode()).hexdigest()
+
+
 def _digest(file: Path) -> str:
-    return hashlib.sha256(file.read_bytes()).hexdigest()
+    with file.open("rb") as data:
+        return hashlib.file_digest(data, "sha256").hexdigest()
 
 
 def _arrow() -> tuple[Any, Any]:
-    try:
+    with needs_extra("a dataset", "train"):
         import pyarrow
         import pyarrow.parquet
-    except ImportError:
-        raise MissingExtra("a dataset", "train") from None
     return pyarrow, pyarrow.parquet
 
 
 class Dataset:
-    """A complete dataset, read by row group. ``shards`` are the files of one set, or of all."""
+    """A complete dataset, read by row group. ``shards`` are the files of one set, or of all.
 
-    def __init__(self, directory: Path, split: str | None = None, *, verify: bool = False) -> None:
+    Their hashes are compared with the manifest's first: a file that was cut, emptied or exchanged is an error.
+    """
+
+    def __init__(self, directory: Path, split: str | None = None) -> None:
         self.directory = directory
         try:
             manifest = json.loads((directory / MANIFEST).read_text())
@@ -186,14 +219,22 @@ class Dataset:
             ) from None
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise CheckpointError(f"{directory / MANIFEST} cannot be read: {error}") from None
-        self.shards = [file for file, name, _ in entries if split in (None, name)]
+        for file, _, _ in entries:
+            if not SHARD_NAME.fullmatch(file):
+                raise CheckpointError(f"{directory / MANIFEST} names a file {file!r}, which is no shard of this folder")
+        wanted = {file: digest for file, name, digest in entries if split in (None, name)}
+        self.shards = list(wanted)
         if not self.shards:
             raise CheckpointError(f"{directory} has no set {split!r}")
-        for file, _, digest in entries:
-            if not (directory / Path(file).name).exists():
-                raise CheckpointError(f"{directory / file} is missing: run dataset build again")
-            if verify and _digest(directory / file) != digest:
-                raise CheckpointError(f"{directory / file} is truncated or was changed: delete it and build again")
+        for file, digest in wanted.items():
+            try:
+                actual = _digest(directory / file)
+            except FileNotFoundError:
+                raise CheckpointError(f"{directory / file} is missing: run dataset build again") from None
+            except OSError as error:
+                raise CheckpointError(f"{directory / file} cannot be read: {error.strerror}") from None
+            if actual != digest:
+                raise CheckpointError(f"{directory / file} is truncated or was changed: run dataset build again")
 
     def _open(self, file: str) -> Any:
         pa, parquet = _arrow()

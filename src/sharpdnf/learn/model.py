@@ -9,41 +9,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.nn.functional as F
+from safetensors import SafetensorError
+from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from sharpdnf.dnf import DNF
 from sharpdnf.errors import CheckpointError, ConfigError
+from sharpdnf.files import make_folder, write_atomically
 from sharpdnf.learn.cell import LayerNormLSTM, Perceptron, aggregate
+from sharpdnf.learn.config import NetworkConfig
 from sharpdnf.learn.graph import Graph
 
 Memory = tuple[Tensor, Tensor]
 """(state, cell) of the nodes of one layer, each [nodes, k]"""
-
-
-@dataclass(frozen=True)
-class NetworkConfig:
-    k: int = 128
-    """width of every node's state and message"""
-    iterations: int = 8
-    """T, the message-passing iterations"""
-
-    def __post_init__(self) -> None:
-        for name, value in asdict(self).items():
-            if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 4096:
-                raise ConfigError(f"network {name} must be an integer between 1 and 4096, not {value!r}")
-
-    @classmethod
-    def from_dict(cls, table: dict[str, Any]) -> NetworkConfig:
-        unknown = set(table) - {f.name for f in fields(cls)}
-        if unknown:
-            raise ConfigError(f"unknown network key {sorted(unknown)[0]!r}; known: k, iterations")
-        return cls(**table)
 
 
 @dataclass(frozen=True)
@@ -160,16 +144,11 @@ def predict_batch(network: Network, formulas: Sequence[DNF]) -> tuple[Tensor, Te
 
 def save_network(network: Network, directory: Path, extra: dict[str, Any] | None = None) -> None:
     """Writes config.json and model.safetensors; ``extra`` is put beside the network's own configuration."""
-    from safetensors.torch import save_file
-
-    directory.mkdir(parents=True, exist_ok=True)
+    make_folder(directory)
     tensors = {name: t.detach().cpu().contiguous() for name, t in network.state_dict().items()}
-    partial = directory / "model.safetensors.partial"
-    save_file(tensors, partial)
-    partial.replace(directory / "model.safetensors")
-    partial = directory / "config.json.partial"
-    partial.write_text(json.dumps({"network": asdict(network.config), **(extra or {})}, indent=2) + "\n")
-    partial.replace(directory / "config.json")
+    table = {"network": asdict(network.config), **(extra or {})}
+    write_atomically(directory / "model.safetensors", save(tensors))
+    write_atomically(directory / "config.json", (json.dumps(table, indent=2) + "\n").encode())
 
 
 def load_network(directory: Path, *, device: str = "cpu") -> Network:
@@ -187,12 +166,18 @@ def load_network(directory: Path, *, device: str = "cpu") -> Network:
 
 def read_tensors(file: Path) -> dict[str, Tensor]:
     """The tensors of a safetensors file, or a CheckpointError."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load
-
     try:
-        tensors: dict[str, Tensor] = load(file.read_bytes())
-    except (OSError, SafetensorError, ValueError, KeyError) as error:
+        data = file.read_bytes()
+    except OSError as error:
+        raise CheckpointError(f"{file} cannot be read as weights: {error}") from None
+    return parse_tensors(data, file)
+
+
+def parse_tensors(data: bytes, file: Path) -> dict[str, Tensor]:
+    """The tensors in the bytes of a safetensors file, or a CheckpointError that names ``file``."""
+    try:
+        tensors: dict[str, Tensor] = load(data)
+    except (SafetensorError, ValueError, KeyError) as error:
         raise CheckpointError(f"{file} cannot be read as weights: {error}") from None
     return tensors
 

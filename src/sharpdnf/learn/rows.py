@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sharpdnf.errors import CheckpointError
+from sharpdnf.files import write_atomically
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +96,10 @@ def read_records(path: Path, kind: type[Any]) -> list[Any]:
 
 def write_records(path: Path, records: Sequence[Any], kind: type[Any]) -> None:
     """Writes dataclass records as CSV, in one step: a reader never sees half a file."""
-    partial = path.with_suffix(".partial")
-    with partial.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(kind.__annotations__)
-        for record in records:
-            values = [getattr(record, name) for name in kind.__annotations__]
-            writer.writerow([f"{v:.10g}" if isinstance(v, float) else v for v in values])
-    partial.replace(path)
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(kind.__annotations__)
+    for record in records:
+        values = [getattr(record, name) for name in kind.__annotations__]
+        writer.writerow([f"{v:.10g}" if isinstance(v, float) else v for v in values])
+    write_atomically(path, text.getvalue().encode())

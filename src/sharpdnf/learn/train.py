@@ -2,7 +2,7 @@
 
 A run is a pure function of its configuration: batch b of step s is rebuilt from (seed, s, b), so a resumed run
 continues bit for bit. With torchrun, process r of R takes batches r, r + R, ... of each step and gradients are averaged
-(DDP), so the number of processes changes the order of additions and nothing else.
+(DDP), so the number of processes changes the order of additions and nothing else; it may change when a run is resumed.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import atexit
 import contextlib
 import copy
 import csv
+import io
 import math
 import os
 import signal
@@ -25,6 +26,7 @@ import torch
 from torch import Tensor, nn
 
 from sharpdnf.errors import ConfigError, SharpDNFError
+from sharpdnf.files import make_folder, sole_writer, write_atomically
 from sharpdnf.learn.checkpoint import RunState, load_checkpoint, load_start, save_checkpoint
 from sharpdnf.learn.config import Config, OptimizerConfig
 from sharpdnf.learn.loss import Heads, Targets, accuracy, answer_loss, graph_of
@@ -176,13 +178,16 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.optimizer.zero_grad(set_to_none=True)
-        values = dict.fromkeys(("loss", "dense"), 0.0)
+        losses = [0.0, 0.0]
         for number, examples in enumerate(batches, 1):
             with self._together(last=number == len(batches)):
                 answer, dense = self.module(graph_of(examples, device), Targets.of(examples, device))
                 ((answer + self.config.loss.dense * dense) / len(batches)).backward()
-            values["loss"] += float(answer.detach()) / len(batches)
-            values["dense"] += float(dense.detach()) / len(batches)
+            losses[0] += float(answer.detach()) / self.config.run.batches
+            losses[1] += float(dense.detach()) / self.config.run.batches
+        formulas = [example.dnf for examples in batches for example in examples]
+        sizes = len(formulas), sum(dnf.num_vars for dnf in formulas), sum(map(num_nodes, formulas))
+        loss, dense_loss, *totals = self._sum_over_processes(*losses, *sizes)
         norm = float(nn.utils.clip_grad_norm_(self.module.parameters(), self.config.optimizer.clip))
         with _whole():
             if math.isfinite(norm):  # the same on every process: DDP has averaged the gradients
@@ -190,13 +195,22 @@ class Trainer:
             if self.average is not None:
                 self._follow(self.average)
             self.state.step += 1
-            formulas = [example.dnf for examples in batches for example in examples]
-            self.state.formulas += len(formulas) * self.world
-            self.state.variables += sum(dnf.num_vars for dnf in formulas) * self.world
-            self.state.nodes += sum(map(num_nodes, formulas)) * self.world
+            self.state.formulas += round(totals[0])
+            self.state.variables += round(totals[1])
+            self.state.nodes += round(totals[2])
             self.state.seconds += time.monotonic() - started
-        for name, value in {**values, "grad_norm": norm, "steps": 1.0, "formulas": float(len(formulas))}.items():
+        values = {"loss": loss, "dense": dense_loss, "grad_norm": norm, "steps": 1.0, "formulas": totals[0]}
+        for name, value in values.items():
             self.sums[name] = self.sums.get(name, 0.0) + value
+
+    def _sum_over_processes(self, *values: float) -> list[float]:
+        """What the log and the state say is about all processes, so that it does not depend on their number."""
+        if self.world == 1:
+            return list(values)
+        together = torch.tensor(values, dtype=torch.float64, device=self.config.run.device)
+        torch.distributed.all_reduce(together)
+        sums: list[float] = together.tolist()
+        return sums
 
     def _together(self, last: bool) -> contextlib.AbstractContextManager[None]:
         """Processes exchange gradients once a step, with the last of its batches."""
@@ -231,8 +245,8 @@ class Trainer:
         self.sums |= {"val_error": error, "val_loss": float((mean - log_prob).abs().mean())}
         score = [sum(self.report.validation.values()) / 4, -error]
         if score > self.state.best:
-            self.state.best = score
             save_network(self.network, self.directory / "best", {"step": self.state.step})
+            self.state.best = score
 
     def _open_log(self) -> None:
         """Starts log.csv, or drops the rows after the checkpoint that the run resumes from."""
@@ -241,10 +255,11 @@ class Trainer:
         if file.exists() and self.state.step:
             with file.open(newline="") as old:
                 rows = [row for row in csv.DictReader(old) if int(row["step"]) <= self.state.step]
-        with file.open("w", newline="") as new:
-            writer = csv.DictWriter(new, LOG_FIELDS)
-            writer.writeheader()
-            writer.writerows(rows)
+        text = io.StringIO(newline="")
+        writer = csv.DictWriter(text, LOG_FIELDS)
+        writer.writeheader()
+        writer.writerows(rows)
+        write_atomically(file, text.getvalue().encode())
         self.board = _tensorboard(self.directory)
 
     def _log(self, pace: float) -> None:
@@ -267,7 +282,7 @@ class Trainer:
             step=self.state.step,
             steps=self.end,
             loss=row.get("loss", math.nan),
-            formulas_per_second=recent * self.world / (count * pace),
+            formulas_per_second=recent / (count * pace),
             seconds_left=(self.end - self.state.step) * pace,
         )
         self.show(self.report)
@@ -320,18 +335,19 @@ def train(
     torch.set_num_threads(config.run.threads)
     check_device(config.run.device, "run.device")
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        make_folder(directory)
     except OSError as error:
         raise SharpDNFError(f"{directory} cannot be made: {error.strerror}") from None
     rank, world = _process_group(config.run.device)
-    trainer = Trainer(config, directory, label, show, rank, world)
-    try:
-        network = trainer.run()
-    except KeyboardInterrupt:
-        trainer.save()
-        raise
-    if rank == 0:
-        save_network(network, directory / "final", {"step": trainer.state.step})
-    if world > 1:
-        torch.distributed.barrier()  # what comes next may start from these weights
-    return network
+    with sole_writer(directory) if rank == 0 else contextlib.nullcontext():  # the first one writes
+        trainer = Trainer(config, directory, label, show, rank, world)
+        try:
+            network = trainer.run()
+        except KeyboardInterrupt:
+            trainer.save()
+            raise
+        if rank == 0:
+            save_network(network, directory / "final", {"step": trainer.state.step})
+        if world > 1:
+            torch.distributed.barrier()  # what comes next may start from these weights
+        return network

@@ -67,9 +67,9 @@ EXPRESSIONS: frozenset[type[exp.Expression]] = frozenset(
         exp.JSONPathSubscript, exp.Anonymous, exp.Values,
     }
 )  # fmt: skip
-FORBIDDEN_FUNCTIONS: tuple[type[exp.Expression], ...] = (
-    exp.UDTF, exp.Explode, exp.Unnest, exp.Rand, exp.Randn, exp.Uuid, exp.GenerateSeries, exp.Columns, exp.Lambda,
-)  # fmt: skip
+FORBIDDEN: tuple[type[exp.Expression], ...] = (exp.UDTF, exp.Explode, exp.Unnest, exp.Columns, exp.Lambda)
+ROW_MAKERS = frozenset(["unnest", "explode", "generate_series", "generate_subscripts", "columns"])
+"""Functions that make rows or columns of one value."""
 TABLE_FUNCTIONS = frozenset(
     [
         "range",
@@ -104,19 +104,12 @@ def check_structure(node: exp.Expression) -> None:
 def check_expression(node: exp.Expression, *, aggregates: bool) -> None:
     """Refuses a scalar node outside the white list; ``aggregates`` tells whether only certain rows are aggregated."""
     kind = type(node)
+    if isinstance(node, FORBIDDEN) or (isinstance(node, exp.Anonymous) and node.name.lower() in ROW_MAKERS):
+        refuse(node.sql("duckdb")[:60], "it makes rows or columns")
     if kind in EXPRESSIONS:
         return
     if isinstance(node, exp.Window):
         refuse("a window function", "its value depends on which uncertain rows exist")
-    if isinstance(node, exp.AggFunc):
-        if aggregates:
-            return
-        refuse(
-            f"the aggregate {node.sql_name()}()",
-            "over uncertain rows only expected_count() and expected_sum(x), alone in the select list, are defined",
-        )
-    if isinstance(node, FORBIDDEN_FUNCTIONS):
-        refuse(node.sql("duckdb")[:60], "it makes rows or random values")
     if isinstance(node, exp.Func) or (isinstance(node, exp.PropertyEQ) and isinstance(node.parent, exp.Struct)):
         return
     if isinstance(node, exp.Star | exp.Distinct | exp.Order | exp.Ordered) and aggregates:
@@ -149,24 +142,22 @@ def check_functions(sql: str, catalog: Catalog) -> None:
         refuse(f"{name}()", "its value changes from call to call, so the query has no fixed lineage")
 
 
-def check_call(node: exp.Func, dialect: str, functions: Functions) -> None:
-    """Refuses aggregates that the parser does not know as such, by what the database says of the name."""
-    own = node.name if isinstance(node, exp.Anonymous) else node.sql_name()
-    for name in (own.lower(), node.sql(dialect).split("(")[0].lower()):
-        if name in PROBABILITY_FUNCTIONS:
-            refuse(
-                f"{name}() here",
-                "prob() stands in the outermost HAVING or ORDER BY, expected_count() and expected_sum(x) alone in "
-                "the outermost select list",
-            )
-        if name in functions.aggregates:
-            refuse(f"the aggregate {name}()", "its value depends on which uncertain rows exist")
+def check_call(node: exp.Func, functions: Functions) -> None:
+    """Refuses aggregates, by what the database says of the name, and our own functions where they may not stand."""
+    name = (node.name if isinstance(node, exp.Anonymous) else node.sql_name()).lower()
+    if name in PROBABILITY_FUNCTIONS:
+        refuse(
+            f"{name}() here",
+            "prob() stands in the outermost HAVING or ORDER BY, expected_count() and expected_sum(x) alone in "
+            "the outermost select list",
+        )
+    if name in functions.aggregates:
+        refuse(f"the aggregate {name}()", "its value depends on which uncertain rows exist; over them only "
+               "expected_count() and expected_sum(x), alone in the select list, are defined")  # fmt: skip
 
 
 def is_scalar_extreme(node: exp.Expression, dialect: str) -> bool:
     """SQLite's max(a, b) is a scalar function that shares its name with the aggregate."""
     if dialect != "sqlite":
         return False
-    return isinstance(node, exp.Greatest | exp.Least) or (
-        isinstance(node, exp.Max | exp.Min) and bool(node.expressions)
-    )
+    return isinstance(node, exp.Anonymous) and node.name.lower() in ("max", "min") and len(node.expressions) > 1

@@ -9,6 +9,7 @@ import numpy as np
 
 from sharpdnf.dnf import DNF, IntArray
 from sharpdnf.sql.backends import LineageRows
+from sharpdnf.sql.backends.columns import readable
 from sharpdnf.sql.counting import Counts
 from sharpdnf.sql.expected import Expected
 from sharpdnf.sql.explain import influences
@@ -34,6 +35,14 @@ class Reason:
     row: str
     prob: float
     influence: float
+    stderr: float = 0.0
+    """One standard error of the influence; 0 where it is exact."""
+    lower: float = -1.0
+    upper: float = 1.0
+    """The influence lies between the two, for all rows together with probability 95 %; surely where it is exact."""
+    best: int = 1
+    worst: int = 1
+    """Its place among all rows of the answer, as far as the draws can tell: ties and doubts share places."""
 
 
 def _word(value: object) -> str:
@@ -80,7 +89,9 @@ class Answers:
         """One row per answer: its columns, expected values with their bounds, then what is known of its probability."""
         import pyarrow as pa
 
-        columns: list[tuple[str, Any]] = list(zip(self.labels, self._values.columns, strict=True))
+        columns: list[tuple[str, Any]] = [
+            (label, readable(column, label)) for label, column in zip(self.labels, self._values.columns, strict=True)
+        ]
         for position, value in self._expected:
             columns.insert(position, (value.label, pa.array(value.value)))
         for _, value in self._expected:
@@ -190,15 +201,28 @@ class Answers:
     def explain(self, index: int, top: int = 5) -> list[Reason]:
         """The rows whose presence changes the answer's probability most.
 
-        Exact where the lineage compiles to a small d-tree, as most does; else estimated to about 2 %.
+        Exact where the lineage compiles to a d-tree within seconds, as most does; else sampled until every influence is
+        within 5 % of the largest (with 95 % for all together), or with a NotMetWarning where that takes too long.
+        Every reason says its standard error and which places it may have.
         """
         self._check(index)
         indptr, number = self._found.indptr, self._number_of_answer[index]
         first, last = indptr[number : number + 2] if number + 1 < len(indptr) else (0, 0)  # no row, no reason
         known = self._known
-        found, influence = influences(self._found.clauses.take(np.arange(first, last)), known, epsilon=0.02, rng=0)
-        order = np.argsort(-np.abs(influence), kind="stable")[:top]
-        names = self._database.row_names(found[order], self._reading)
+        rows, found = influences(self._found.clauses.take(np.arange(first, last)), known, rng=0)
+        places = found.ranking()[:top]
+        order = [place.variable - 1 for place in places]
+        names = self._database.row_names(rows[order], self._reading)
         return [
-            Reason(name, float(known.prob[found[i]]), float(influence[i])) for name, i in zip(names, order, strict=True)
+            Reason(
+                row=name,
+                prob=float(known.prob[rows[i]]),
+                influence=place.influence,
+                stderr=float(found.stderr[i]),
+                lower=float(found.lower[i]),
+                upper=float(found.upper[i]),
+                best=place.best,
+                worst=place.worst,
+            )
+            for name, i, place in zip(names, order, places, strict=True)
         ]

@@ -108,6 +108,12 @@ class Catalog(Protocol):
     def untyped(self, sql: str, count: int) -> frozenset[int]:
         """Which of the first ``count`` columns of a SELECT a copy would give a type that they do not have (SQLite)."""
 
+    def readings(self, first: str, second: str) -> tuple[object, object]:
+        """What the database makes of two queries: equal if they mean the same; None for one that it cannot read."""
+
+    def affinities(self, sql: str, count: int) -> tuple[str, ...]:
+        """INTEGER, REAL, TEXT or nothing for each of the first ``count`` columns of a SELECT (SQLite)."""
+
     def functions(self) -> Functions:
         """What is known of the built-in functions."""
 

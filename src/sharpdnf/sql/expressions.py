@@ -44,7 +44,7 @@ class Expressions(FromClause):
         if not is_scalar_extreme(node, self.dialect):
             check_expression(node, aggregates=aggregates)
             if isinstance(node, exp.Func) and not aggregates:
-                check_call(node, self.dialect, self.catalog.functions())
+                check_call(node, self.catalog.functions())
         for child in list(children(node)):
             self.bind(child, env, scope, aggregates=aggregates)
 

@@ -71,7 +71,7 @@ def _numbered(rows: npt.NDArray[np.int32], known: Rows) -> tuple[IntArray, npt.N
     return np.flatnonzero(occurs), np.cumsum(occurs, dtype=np.int32) - np.int32(1)
 
 
-def _possible(clauses: Clauses, known: Rows) -> npt.NDArray[np.bool_]:
+def possible(clauses: Clauses, known: Rows) -> npt.NDArray[np.bool_]:
     """bool[clauses]: whether a clause does without two rows of one block, which exclude each other."""
     block = known.block[clauses.literals >> 1]
     clause = np.repeat(np.arange(len(clauses)), np.diff(clauses.indptr))
@@ -88,7 +88,7 @@ def _with_blocks(clauses: Clauses, indptr: IntArray, known: Rows) -> tuple[DNF, 
     Clauses that need two rows of one block are left out, so the number of clauses of each formula comes back too.
     """
     formula = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
-    keep = _possible(clauses, known)
+    keep = possible(clauses, known)
     if not keep.all():
         clauses, formula = clauses.take(np.flatnonzero(keep)), formula[keep]
     flat = clauses.literals >> 1

@@ -11,8 +11,9 @@ from sharpdnf.errors import SQLError
 from sharpdnf.sql.allowed import PROBABILITY_FUNCTIONS, check_functions, refuse
 from sharpdnf.sql.backends import Shape
 from sharpdnf.sql.catalog import Catalog, Uncertain
-from sharpdnf.sql.faithful import check_faithful
+from sharpdnf.sql.faithful import check_faithful, written_back
 from sharpdnf.sql.rewrite import Rewriter
+from sharpdnf.sql.sets import bare_columns
 from sharpdnf.sql.tables import Environment, Tables, parse_select
 
 RESERVED = "_sharpdnf_"
@@ -70,7 +71,12 @@ def make_plan(sql: str, catalog: Catalog, uncertain: Mapping[tuple[str, ...], Un
     named = (table.this for table in tree.find_all(exp.Table))
     catalog.prepare(frozenset(catalog.fold(name) for name in named if isinstance(name, exp.Identifier)))
     try:
-        return _make_plan(sql, tree, catalog, uncertain)
+        written = written_back(tree.root(), catalog.dialect)
+        plan = _make_plan(sql, tree, catalog, uncertain)
+        check_faithful(sql, written, catalog)  # last: what the rewriter has to say is clearer
+        return plan
+    except RecursionError:
+        raise SQLError("the query is nested too deeply: split it by common table expressions") from None
     finally:
         catalog.prepare(frozenset())
 
@@ -79,7 +85,6 @@ def _make_plan(sql: str, tree: exp.Query, catalog: Catalog, uncertain: Mapping[t
     if RESERVED in sql.lower():
         refuse(f"a name with {RESERVED!r}", "it is reserved for the rewritten query")
     check_functions(sql, catalog)
-    check_faithful(sql, tree.root(), catalog.dialect)
     tables = Tables(catalog, uncertain, tree)
     cuts: tuple[Cut, ...] = ()
     order, limit = list(tree.args["order"].expressions) if tree.args.get("order") else [], None
@@ -95,6 +100,8 @@ def _make_plan(sql: str, tree: exp.Query, catalog: Catalog, uncertain: Mapping[t
         rewriter.last = None
     labels = tuple(column.label for column in query.columns)
     named = [(label, f"_c{i}") for i, label in enumerate(labels)]
+    if catalog.dialect == "sqlite" and isinstance(query.body, exp.SetOperation):
+        bare_columns(query.body, len(labels))
     whole = rewriter.complete(query.body)
     return Plan(
         whole, whole.sql(catalog.dialect), Shape(len(labels), 0, query.lineage, 0), labels, cuts=cuts,
@@ -129,6 +136,7 @@ def _cuts(tree: exp.Query) -> tuple[Cut, ...]:
 
 
 def _number(node: exp.Expression) -> float:
+    node = node.unnest()
     negative = isinstance(node, exp.Neg)
     literal = node.this if negative else node
     if not isinstance(literal, exp.Literal) or literal.is_string:

@@ -20,6 +20,7 @@ from sharpdnf.sql.allowed import check_structure, refuse
 from sharpdnf.sql.catalog import Relation, quoted
 from sharpdnf.sql.conditions import MAX_BRANCHES, Member, Plain, branches
 from sharpdnf.sql.expressions import Expressions
+from sharpdnf.sql.faithful import LABEL
 from sharpdnf.sql.from_clause import Chain, Pending
 from sharpdnf.sql.scope import Output, Scope, Source, UnknownColumn
 from sharpdnf.sql.sets import SetOperations, constant_of
@@ -220,7 +221,7 @@ class Rewriter(Expressions, SetOperations):
             elif isinstance(expression, exp.Column):
                 label, key = expression.name, self.fold(expression.this)
             else:
-                label, key = expression.sql(self.dialect), None
+                label, key = expression.meta.get(LABEL) or expression.sql(self.dialect), None
             items.append(Item(label, key, bound))
         if self.dialect == "sqlite":
             scope.aliases.update(aliases)
@@ -316,6 +317,8 @@ class Rewriter(Expressions, SetOperations):
             del self.ctes[kept:]
             self._views = views
             return self.correlated(node, atom, left, env, scope)
+        if left:
+            self.check_same_affinity(query)
         found = self.hoist(query)
         source = Source((), self.fresh("t"), query.columns, found.lineage)
         conditions = self.compare(atom, left, [source.column(column) for column in source.columns])

@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from sqlglot import exp
 
 from sharpdnf.errors import SQLError
-from sharpdnf.sql.allowed import refuse
+from sharpdnf.sql.allowed import check_structure, refuse
 from sharpdnf.sql.catalog import bare_value, column, quoted
 from sharpdnf.sql.scope import Output, Scope, Source
 from sharpdnf.sql.state import Query, State, null, union_all
 from sharpdnf.sql.tables import Environment, Rewritten
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """The two sides of INTERSECT or EXCEPT."""
+
+    left: Rewritten
+    right: Rewritten
+    a: Source
+    """The left side as a FROM item."""
+    b: Source
+    columns: tuple[Output, ...]
+    within: list[exp.Expression]
+    """That a row of ``a`` is one of the left side."""
+    equal: list[exp.Expression]
+    """That a row of ``b`` is one of the right side and equal to the row of ``a``."""
 
 
 class SetOperations(State):
@@ -17,20 +35,35 @@ class SetOperations(State):
 
     def union(self, node: exp.Union, env: Environment, outer: Scope | None) -> Query:
         """Rows of both sides. In expected values UNION ALL keeps them apart by side, UNION takes equal ones for one."""
-        left, right = (self.query(side, env, outer) for side in (node.this, node.expression))
-        if isinstance(right.body, exp.SetOperation):  # keeps the order in which types are unified
-            right = self.reread(right)
-        self.check_width(node, left, right)
+        sides = [self.query(side, env, outer) for side in self.united(node)]
+        for i, side in enumerate(sides):
+            if i and isinstance(side.body, exp.SetOperation):  # keeps the order in which types are unified
+                sides[i] = self.reread(side)
+            self.check_width(node, sides[0], side)
         ids = node.args.get("distinct") is False and self.expected
-        for tag, side in enumerate((left, right) if ids else ()):
+        for tag, side in enumerate(sides if ids else ()):
             append(side.body, exp.Literal.number(tag), f"_i{side.identity}")
             side.identity += 1
-        width, identity = max(left.lineage, right.lineage), max(left.identity, right.identity) if ids else 0
-        for side in (left, right):
+        width, identity = max(side.lineage for side in sides), max(side.identity for side in sides) if ids else 0
+        for side in sides:
             widen(side, width, identity)
-        columns = tuple(Output(o.label, o.key, o.name) for o in left.columns)
-        query = Query(union_all([left.body, right.body]), columns, width, identity)
+        columns = tuple(Output(o.label, o.key, o.name) for o in sides[0].columns)
+        parts = tuple(part for side in sides for part in side.parts())
+        query = Query(union_all([side.body for side in sides]), columns, width, identity, parts)
         return self.by_value(query) if self.expected and not ids else query
+
+    def united(self, node: exp.Union) -> list[exp.Expression]:
+        """The queries of a chain of UNIONs, in order. Expected values tell UNION and UNION ALL apart."""
+        sides, left = [node.expression], node.this
+        while (
+            isinstance(left, exp.Union)
+            and not any(left.args.get(name) for name in ("with_", "order", "limit", "offset"))
+            and (not self.expected or left.args.get("distinct") == node.args.get("distinct"))
+        ):
+            check_structure(left)
+            sides.append(left.expression)
+            left = left.this
+        return [left, *reversed(sides)]
 
     def reread(self, query: Query) -> Query:
         """SELECT all columns of the query, as a common table expression."""
@@ -52,13 +85,11 @@ class SetOperations(State):
         if node.args.get("distinct") is False and self.expected:
             refuse("INTERSECT ALL in an expected value", "count DISTINCT rows instead")
         left, right = (self.query(side, env, outer) for side in (node.this, node.expression))
-        both, columns = self.tagged(node, left, right)
-        a, b = (Source((), self.fresh("t"), columns) for _ in range(2))
-        lineage = [*a.references(both.lineage[: left.lineage]), *b.references(both.lineage[left.lineage :])]
-        body = self.from_both(both, a, lineage)
-        body.set("joins", [exp.Join(this=self.aliased(both, b))])
-        body.set("where", exp.Where(this=exp.and_(side_is(a, 0), self.equal_rows(a, b), copy=False)))
-        query = Query(body, columns, left.lineage + right.lineage)
+        pair = self.paired(node, left, right)
+        body = self.from_left(pair, [*pair.a.references(pair.a.lineage), *pair.b.references(pair.b.lineage)])
+        body.set("joins", [exp.Join(this=self.aliased(pair.right, pair.b))])
+        body.set("where", exp.Where(this=exp.and_(*pair.within, *pair.equal, copy=False)))
+        query = Query(body, pair.columns, left.lineage + right.lineage, sides=left.parts() + right.parts())
         return self.by_value(query) if self.expected else query
 
     def except_(self, node: exp.Except, env: Environment, outer: Scope | None) -> Query:
@@ -68,22 +99,40 @@ class SetOperations(State):
         if node.args.get("distinct") is False:
             refuse("EXCEPT ALL over uncertain rows", "how many of equal rows are left differs from world to world")
         left, right = (self.query(side, env, outer) for side in (node.this, node.expression))
-        both, columns = self.tagged(node, left, right)
-        a, b = (Source((), self.fresh("t"), columns) for _ in range(2))
-        body = self.from_both(both, a, a.references(both.lineage[: left.lineage]))
-        taken = exp.Select(expressions=[exp.Literal.number(1)], from_=exp.From(this=self.aliased(both, b)))
-        taken.set("where", exp.Where(this=self.equal_rows(a, b)))
+        pair = self.paired(node, left, right)
+        body = self.from_left(pair, pair.a.references(pair.a.lineage))
+        taken = exp.Select(expressions=[exp.Literal.number(1)], from_=exp.From(this=self.aliased(pair.right, pair.b)))
+        taken.set("where", exp.Where(this=exp.and_(*pair.equal, copy=False)))
         absent = exp.Not(this=exp.Exists(this=taken))
-        body.set("where", exp.Where(this=exp.and_(side_is(a, 0), absent, copy=False)))
-        query = Query(body, columns, left.lineage)
+        body.set("where", exp.Where(this=exp.and_(*pair.within, absent, copy=False)))
+        query = Query(body, pair.columns, left.lineage, sides=left.parts() + right.parts())
         return self.by_value(query) if self.expected else query
 
-    def tagged(self, node: exp.SetOperation, left: Query, right: Query) -> tuple[Rewritten, tuple[Output, ...]]:
-        """Both sides through one UNION ALL, which gives them the types a set operation gives, told apart by _side."""
+    def paired(self, node: exp.SetOperation, left: Query, right: Query) -> Pair:
+        """Both sides as FROM items whose rows can be compared as a set operation compares them.
+
+        SQLite compares values as they are, without their columns' affinities: one UNION ALL of both would convert them.
+        """
         name = type(node).__name__.upper()
         if self.tables.collates():
             refuse(f"{name} beside collations", "it would compare by another collation")
         self.check_width(node, left, right)
+        columns = tuple(Output(o.label, o.key, f"_c{i}") for i, o in enumerate(left.columns))
+        if self.dialect == "sqlite":
+            found = [self.hoist(left), self.hoist(right)]
+            a, b = (Source((), self.fresh("t"), side.columns, side.lineage) for side in found)
+            within, equal = [], []
+        else:
+            both = self.tagged(left, right)
+            found, names = [both, both], (both.lineage[: left.lineage], both.lineage[left.lineage :])
+            a, b = (Source((), self.fresh("t"), both.columns, lineage) for lineage in names)
+            within, equal = [side_is(a, 0)], [side_is(b, 1)]
+        for mine, theirs in zip(a.columns, b.columns, strict=True):
+            equal.append(self.same(a.column(mine), b.column(theirs)))
+        return Pair(found[0], found[1], a, b, columns, within, equal)
+
+    def tagged(self, left: Query, right: Query) -> Rewritten:
+        """Both sides through one UNION ALL, which gives them the types a set operation gives, told apart by _side."""
         sides = []
         for tag, side in enumerate((left, right)):
             found = self.hoist(side)
@@ -98,24 +147,19 @@ class SetOperations(State):
             )
             sides.append(select.from_(exp.Table(this=quoted(found.name)), copy=False))
         columns = tuple(Output(o.label, o.key, f"_c{i}") for i, o in enumerate(left.columns))
-        return self.hoist(Query(union_all(sides), columns, left.lineage + right.lineage)), columns
+        return self.hoist(Query(union_all(sides), columns, left.lineage + right.lineage))
 
     @staticmethod
     def aliased(found: Rewritten, source: Source) -> exp.Expression:
         return exp.alias_(exp.Table(this=quoted(found.name)), source.alias, table=True, quoted=True)
 
-    def from_both(self, both: Rewritten, source: Source, lineage: list[exp.Column]) -> exp.Select:
-        """SELECT columns and lineage of the rows of ``both`` as ``source``; the caller adds WHERE."""
+    def from_left(self, pair: Pair, lineage: list[exp.Column]) -> exp.Select:
+        """SELECT the left side's columns, and lineage; the caller adds WHERE."""
         return exp.Select(
-            expressions=[self.named(source.column(o), "c", i) for i, o in enumerate(source.columns)]
+            expressions=[self.named(pair.a.column(o), "c", i) for i, o in enumerate(pair.a.columns)]
             + [self.named(column, "l", i) for i, column in enumerate(lineage)],
-            from_=exp.From(this=self.aliased(both, source)),
+            from_=exp.From(this=self.aliased(pair.left, pair.a)),
         )
-
-    def equal_rows(self, a: Source, b: Source) -> exp.Expression:
-        """``b`` is a row of the right side equal to ``a``."""
-        same = [self.same(a.column(column), b.column(column)) for column in a.columns]
-        return exp.and_(side_is(b, 1), *same, copy=False)
 
     def same(self, a: exp.Expression, b: exp.Expression) -> exp.Expression:
         """Equality in which NULL equals NULL, as set operations compare."""
@@ -175,3 +219,14 @@ def widen(query: Query, lineage: int, identity: int) -> None:
 
     pad(query.body)
     query.lineage, query.identity = lineage, identity
+
+
+def bare_columns(body: exp.Query, count: int) -> None:
+    """Takes the affinity from the first ``count`` columns of a UNION ALL, so that SQLite converts none to another's."""
+    sides, node = [], body
+    while isinstance(node, exp.SetOperation):
+        sides.append(node.expression)
+        node = node.this
+    for side in [node, *sides]:
+        for item in side.expressions[:count]:
+            item.set("this", bare_value(item.this.copy()))

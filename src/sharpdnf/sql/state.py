@@ -14,6 +14,12 @@ from sharpdnf.sql.catalog import Relation, quoted, recopied
 from sharpdnf.sql.scope import Output, Scope, Source, UnknownColumn
 from sharpdnf.sql.tables import Environment, Rewritten, Tables
 
+NUMBERS = (
+    exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg, exp.Predicate, exp.Not, exp.BitwiseAnd, exp.BitwiseOr,
+    exp.BitwiseNot, exp.BitwiseLeftShift, exp.BitwiseRightShift, exp.Connector,
+)  # fmt: skip
+"""Operators whose value in SQLite is a number or NULL."""
+
 
 class Backticks(SQLite):  # type: ignore[misc]
     """SQLite reads an unknown "name" as a string, but not an unknown `name`."""
@@ -30,6 +36,12 @@ class Query:
     columns: tuple[Output, ...]
     lineage: int
     identity: int = 0
+    sides: tuple[exp.Query, ...] = ()
+    """Of a set operation: the queries that it is made of."""
+
+    def parts(self) -> tuple[exp.Query, ...]:
+        """The queries that it is made of: itself, unless it is a set operation."""
+        return self.sides or (self.body,)
 
 
 @dataclass(slots=True)
@@ -69,6 +81,7 @@ class State(ABC):
 
     def hoist(self, query: Query) -> Rewritten:
         """Makes a rewritten query a common table expression of the result."""
+        self.check_affinities(query.body, len(query.columns))
         name = self.fresh("sharpdnf_q")
         self.ctes.append(exp.CTE(this=query.body, alias=exp.TableAlias(this=quoted(name))))
         lineage = tuple(f"_l{i}" for i in range(query.lineage))
@@ -92,6 +105,7 @@ class State(ABC):
         labels = self.describe(body)
         if labels is None:
             raise UnknownColumn(f"the database cannot read {body.sql(self.dialect)[:120]!r} on its own")
+        self.check_affinities(body, len(labels))
         name = self.fresh("sharpdnf_q")
         columns = tuple(Output(label, self.fold(quoted(label)), f"_c{i}") for i, label in enumerate(labels))
         aliases = exp.TableAlias(this=quoted(name), columns=[quoted(column.name) for column in columns])
@@ -120,6 +134,58 @@ class State(ABC):
         self.numbered.append((name, self.complete(select)))
         source.item = recopied(copied, [c.name for c in source.columns], bare, "_sharpdnf_n")
         source.identity = ("_sharpdnf_n",)
+
+    def check_affinities(self, body: exp.Expression, count: int) -> None:
+        """Refuses a compound of columns with different affinities in SQLite, where it is no result by itself.
+
+        If SQLite stores its rows before it reads them, it converts them to the affinity of one side; if it does not, it
+        leaves them as they are. Which of both is a matter of its plan.
+        """
+        if self.dialect != "sqlite" or not isinstance(body, exp.SetOperation):
+            return
+        sides: list[exp.Select] = []
+        node: exp.Expression = body
+        while isinstance(node, exp.SetOperation):
+            sides += list(node.expression.find_all(exp.Select))[:1]
+            node = node.this
+        sides += list(node.find_all(exp.Select))[:1]
+        shown = [[item.unalias() for item in side.expressions[:count]] for side in sides]
+        if all(items == shown[0] for items in shown):
+            return
+        kinds = [self.value_kinds(side, items, count) for side, items in zip(sides, shown, strict=True)]
+        for i in range(count):
+            found = {kind[i] for kind in kinds} - {"null"}
+            mixed = {"any", "text"} & found and {"INTEGER", "REAL"} & found
+            if mixed or (found & {"any", "number", "INTEGER", "REAL"} and "TEXT" in found):
+                refuse("a UNION of columns with different affinities within a query",
+                       "SQLite converts the values or not, as it plans; cast them to one type")  # fmt: skip
+
+    def check_same_affinity(self, query: Query) -> None:
+        """Refuses x IN (a set operation of columns with different affinities): SQLite takes that of one of them."""
+        if self.dialect != "sqlite" or not query.sides:
+            return
+        count, found = len(query.columns), set()
+        for side in query.sides:
+            sql = self.standing(side).sql(self.dialect)
+            found.add((self.catalog.affinities(sql, count), self.catalog.untyped(sql, count)))
+        if len(found) > 1:
+            refuse("IN (a set operation of columns with different affinities)",
+                   "SQLite compares by that of one of them; cast them to one type")  # fmt: skip
+
+    def value_kinds(self, side: exp.Select, items: list[exp.Expression], count: int) -> list[str]:
+        """The affinity of every column; for expressions, which have none: number, text, null or any."""
+        kinds = list(self.catalog.affinities(self.standing(side).sql(self.dialect), count))
+        for i, item in enumerate(items if len(items) == count else ()):
+            value = item.unnest()
+            if kinds[i]:
+                continue
+            if isinstance(value, exp.Null):
+                kinds[i] = "null"
+            elif isinstance(value, exp.Literal):
+                kinds[i] = "text" if value.is_string else "number"
+            elif isinstance(value, NUMBERS):
+                kinds[i] = "number"
+        return [kind or "any" for kind in kinds]
 
     def complete(self, body: exp.Query) -> exp.Query:
         """The body with all common table expressions so far in front."""

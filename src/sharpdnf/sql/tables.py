@@ -14,7 +14,7 @@ from sqlglot.tokens import TokenType
 from sharpdnf.errors import SQLError, UnsupportedSQL
 from sharpdnf.sql.allowed import TABLE_FUNCTIONS, check_functions, refuse
 from sharpdnf.sql.catalog import Catalog, Relation, Uncertain, column, quoted
-from sharpdnf.sql.faithful import check_faithful
+from sharpdnf.sql.faithful import check_faithful, parsed, written_back
 from sharpdnf.sql.scope import Output
 
 
@@ -92,7 +92,7 @@ class Tables:
             self._open_views.append(relation.key)
             try:
                 check_functions(relation.definition, self.catalog)
-                check_faithful(relation.definition, body.root(), self.catalog.dialect)
+                check_faithful(relation.definition, written_back(body.root(), self.catalog.dialect), self.catalog)
                 touches = self.touches(body, Environment(home=relation.path[:-1]))
             finally:
                 self._open_views.pop()
@@ -115,10 +115,16 @@ class Tables:
 
     def touches(self, node: exp.Expression, env: Environment) -> bool:
         """Whether a piece of SQL reads an uncertain row anywhere: in a CTE, a view, a subquery at any depth."""
+        found = False
+        while isinstance(node, exp.SetOperation):  # a loop: there may be thousands of them
+            env = self._inner(node, env)
+            for child in children(node):
+                found = (child is not node.this and self.touches(child, env)) or found
+            node = node.this
         env = self._inner(node, env)
         if isinstance(node, exp.In) and node.args.get("field") and self.catalog.dialect == "sqlite":
             refuse(f"{node.sql()[:60]!r}", "IN reads a table there; write IN (SELECT column FROM it)")
-        found = isinstance(node, exp.Table) and self.table_touches(node, env)
+        found = (isinstance(node, exp.Table) and self.table_touches(node, env)) or found
         for child in children(node):  # all of them: each may hold something to refuse
             found = self.touches(child, env) or found
         return found
@@ -181,7 +187,7 @@ class Tables:
         self._redirect(copy, env)
         return copy
 
-    def _redirect(self, node: exp.Expression, env: Environment) -> None:
+    def _redirect_ctes(self, node: exp.Expression, env: Environment) -> Environment:
         with_ = node.args.get("with_")
         before = env
         for cte in with_.expressions if with_ else ():
@@ -189,6 +195,15 @@ class Tables:
         for cte in with_.expressions if with_ else ():
             self._redirect(cte.this, env if self.self_visible(with_) else before)
             before = before.define(self.fold(cte.args["alias"].this), None, touches=False)
+        return env
+
+    def _redirect(self, node: exp.Expression, env: Environment) -> None:
+        while isinstance(node, exp.SetOperation):
+            env = self._redirect_ctes(node, env)
+            for child in [child for child in children(node) if child is not node.this]:
+                self._redirect(child, env)
+            node = node.this
+        env = self._redirect_ctes(node, env)
         for child in list(children(node)):
             self._redirect(child, env)
         if not isinstance(node, exp.Table):
@@ -222,7 +237,7 @@ def children(node: exp.Expression) -> Iterator[exp.Expression]:
 def parse_select(sql: str, dialect: str, what: str) -> exp.Query:
     """One SELECT or set operation (of a view: what it was created as); anything else is refused."""
     try:
-        statements = [s for s in sqlglot.parse(sql, dialect=dialect) if s is not None]
+        statements = parsed(sql, dialect)
     except SqlglotError as error:
         first = str(error).replace("\x1b[4m", "").replace("\x1b[0m", "")
         raise SQLError(f"cannot parse {what}: {first}") from None

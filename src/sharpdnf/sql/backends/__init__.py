@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakValueDictionary
@@ -116,7 +117,25 @@ class Backend(Catalog, Protocol):
         """The name of one of our temporary tables."""
 
     def version(self) -> object:
-        """Changes when the data may have changed; a constant where that cannot be told cheaply."""
+        """Another value after any change of the connection's data; None where only the rows themselves can tell."""
+
+    def layout(self, item: exp.Expression) -> tuple[tuple[str, str], ...] | None:
+        """(name, type) of each column that FROM reads, with an empty type where columns have none; None: unreadable."""
+
+    def contents(self, item: exp.Expression, columns: Sequence[tuple[str, str]], prob: str) -> object:
+        """A hash of the bag of rows with ``prob`` other than 0 that FROM reads, in these columns (name, type).
+
+        Two bags with the same hash are the same but for a chance of 2^-64.
+        """
+
+    def present(self, paths: Sequence[tuple[str, ...]], *, fresh: bool = True) -> list[str | None]:
+        """What there is under each full name now, such as "table" or "view"; None: nothing.
+
+        If it need not be fresh, what was looked up for the query planned last may be used again.
+        """
+
+    def snapshot(self) -> AbstractContextManager[None]:
+        """All statements inside see the data of one moment; in a transaction of the caller's, those of that."""
 
     def interrupt(self) -> None:
         """Stops the statement under way, from another thread."""

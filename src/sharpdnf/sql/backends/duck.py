@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -18,7 +20,8 @@ from sharpdnf.errors import SQLError
 from sharpdnf.sql.allowed import refuse
 from sharpdnf.sql.backends import LineageRows, Shape, file_key, grouped, lock_of, lower, numbering, sorted_lineage
 from sharpdnf.sql.backends.duck_functions import FunctionList
-from sharpdnf.sql.catalog import Functions, Relation, quoted
+from sharpdnf.sql.catalog import Functions, Relation, column, quoted
+from sharpdnf.sql.faithful import without_places
 from sharpdnf.sql.tables import parse_view
 
 if TYPE_CHECKING:
@@ -40,6 +43,12 @@ SORTABLE = frozenset(
     ]
 )
 """Types whose values are whole numbers to Arrow too, equal exactly if DuckDB finds them equal: no NaN, no collation."""
+HASHED = (
+    SORTABLE
+    | frozenset(["VARCHAR", "BLOB", "HUGEINT", "UBIGINT", "UHUGEINT", "UUID", "DECIMAL", "ENUM"])
+    | frozenset(["TIMESTAMP WITH TIME ZONE", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"])
+)
+"""Types whose different values differ for hash(); 30 days and a month are equal, and so are hashes of lists of them."""
 NOT_IN_ARROW = re.compile(r"\bUHUGEINT\b|\bBIT\b|\bTIME WITH TIME ZONE\b")
 """Types without an Arrow type: the largest numbers become -1, bits lose their order, times their zone."""
 BATCH = 10_000_000
@@ -59,6 +68,10 @@ class DuckDB:
         self._functions = FunctionList(connection)
         self._listed: dict[str, Listed] = {}
         self._path: list[tuple[str, str]] = []
+        self._watched: frozenset[str] = frozenset()
+        """Names that ``present`` was asked for last: they are listed along with those of the next query."""
+        self._last: dict[str, Listed] = {}
+        """What was listed for the last query."""
 
     def fold(self, identifier: exp.Identifier) -> str:
         return lower(str(identifier.this))
@@ -114,8 +127,15 @@ class DuckDB:
     def untyped(self, sql: str, count: int) -> frozenset[int]:
         return frozenset()
 
+    def affinities(self, sql: str, count: int) -> tuple[str, ...]:
+        return ("",) * count
+
     def prepare(self, names: frozenset[str]) -> None:
-        self._listed, self._path = (self._list(names), self._search_path()) if names else ({}, [])
+        if not names:
+            self._listed, self._path = {}, []
+            return
+        self._listed = self._last = self._list(names | self._watched)  # listing takes a millisecond, however many
+        self._path = self._search_path()
 
     def _list(self, names: frozenset[str]) -> dict[str, Listed]:
         """Name -> (catalog, schema) -> (catalog, schema, table, whether it is a view, file); the keys are folded."""
@@ -198,6 +218,15 @@ class DuckDB:
     def related(self, relation: Relation) -> tuple[Relation, ...]:
         return ()
 
+    def readings(self, first: str, second: str) -> tuple[object, object]:
+        """The parse trees, without the places in the text."""
+        call, setting = (f"{OWN}{name}" for name in ("json_serialize_sql(CAST(? AS VARCHAR))", "current_setting"))
+        ask = f"SELECT {call}, {call}, {setting}('default_order'), {setting}('default_null_order')"
+        *found, order, nulls = self.connection.execute(ask, [first, second]).fetchall()[0]
+        usual = order.startswith("ASC") and nulls == "NULLS_LAST"
+        one, two = (None if tree.startswith('{"error":true') else without_places(tree, usual) for tree in found)
+        return one, two
+
     def functions(self) -> Functions:
         return self._functions.last().builtin
 
@@ -233,7 +262,65 @@ class DuckDB:
             raise ValueError(f"register takes a data frame or a file, not {type(frame).__name__}") from None
 
     def version(self) -> object:
-        return 0
+        return None
+
+    def layout(self, item: exp.Expression) -> tuple[tuple[str, str], ...] | None:
+        try:
+            self.connection.execute(f"SELECT * FROM {item.sql('duckdb')} LIMIT 0")
+        except duckdb.Error:
+            return None
+        return tuple((str(entry[0]), str(entry[1])) for entry in self.connection.description)
+
+    def contents(self, item: exp.Expression, columns: Sequence[tuple[str, str]], prob: str) -> object:
+        parts = []
+        for name, kind in columns:
+            value, plain = column(name).sql("duckdb"), kind.split("(")[0]
+            parts.append(value)
+            if plain in ("FLOAT", "DOUBLE"):  # 0.0 and -0.0 have one hash
+                parts += [f"{OWN}signbit({value})"] if name != prob else []
+            elif plain not in HASHED:
+                parts.append(f"CAST({value} AS VARCHAR)")
+        p = column(prob).sql("duckdb")
+        row = f"{OWN}hash({OWN}hash({', '.join(parts)}))"  # twice: the first only xors the last column
+        return self.rows(
+            f"SELECT {OWN}count(*), {OWN}sum({row}) FROM {item.sql('duckdb')} WHERE {p} <> 0 OR {p} IS NULL"
+        )
+
+    def present(self, paths: Sequence[tuple[str, ...]], *, fresh: bool = True) -> list[str | None]:
+        names = frozenset(lower(path[-1]) for path in paths)
+        listed = self._list(names) if names and (fresh or not names <= self._last.keys()) else self._last
+        self._watched = names if not fresh else self._watched
+        found = [listed[lower(path[-1])].get((lower(path[0]), lower(path[1]))) for path in paths]
+        return [None if row is None else "view" if row[3] else "table" for row in found]
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """A transaction, unless one is open: only then two statements have the same number.
+
+        An error aborts a transaction of DuckDB, even one while a name is looked up.
+        """
+        number = f"SELECT {OWN}txid_current()"
+        if self.rows(number) == self.rows(number):
+            yield
+            return
+        self.execute("BEGIN TRANSACTION")
+        try:
+            yield
+            self.execute("COMMIT")
+        except BaseException:
+            self._roll_back()
+            raise
+
+    def _roll_back(self) -> None:
+        """An interrupt may still hit the first attempt."""
+        for _ in range(3):
+            try:
+                self.connection.execute("ROLLBACK")
+                return
+            except duckdb.TransactionException:  # there is none any more
+                return
+            except duckdb.Error:
+                continue
 
     def interrupt(self) -> None:
         self.connection.interrupt()

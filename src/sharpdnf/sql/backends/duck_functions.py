@@ -14,7 +14,6 @@ import re
 from dataclasses import dataclass
 
 import duckdb
-import sqlglot
 
 from sharpdnf.sql.catalog import Functions
 
@@ -88,9 +87,7 @@ class FunctionList:
         found = self.current()
         called = names & found.added
         if found.replacing:
-            sent = sqlglot.parse_one(sql, dialect="duckdb").sql("duckdb")
-            parsed, text = self._parsed_calls(sql) | self._parsed_calls(sent), f"{sql} {sent}".lower()
-            parsed |= OURS
+            parsed, text = self._parsed_calls(sql) | OURS, sql.lower()
             called |= {n for n in found.replacing if n in parsed or n in text or n.startswith(BOUND)}
         return called
 
@@ -103,10 +100,7 @@ class FunctionList:
     def _read(self) -> Listing:
         first, second = self._stamp(), self._stamp()
         listed: list[Signature] = self.connection.execute(LIST).fetchall()
-        loaded = self.connection.execute(
-            "SELECT extension_name FROM system.main.duckdb_extensions() WHERE loaded"
-        ).fetchall()
-        ours = own_signatures(frozenset(name for (name,) in loaded))
+        ours = own_signatures(self._loaded())
         third = self._stamp()
         self._step = 0  # no two stamps are equal: read again next time
         if first is not None and second is not None and third is not None and third - second == second - first:
@@ -117,6 +111,19 @@ class FunctionList:
         )
         added = frozenset(s[0] for s in listed if not s[-1]) | {s[0] for s in frozenset(listed) - ours}
         return Listing(builtin, frozenset(s[0] for s in ours), added)
+
+    def _loaded(self) -> frozenset[str]:
+        """The extensions loaded here; without external access DuckDB does not tell, and those linked in stand for them.
+
+        The functions of others are then taken for the user's own, so they are refused.
+        """
+        listed = "SELECT extension_name FROM system.main.duckdb_extensions() WHERE loaded"
+        try:
+            rows = self.connection.execute(listed).fetchall()
+        except duckdb.PermissionException:
+            with duckdb.connect() as fresh:
+                rows = fresh.execute(listed).fetchall()
+        return frozenset(name for (name,) in rows)
 
     def _stamp(self) -> int | None:
         """The number of a catalog entry made just now; None where none can be made."""

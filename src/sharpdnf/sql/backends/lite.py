@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -34,12 +36,21 @@ class SQLite:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection, self.lock = connection, lock_of(connection)
+        self._ours = 0
+        """How often our own statements changed the list of temporary tables."""
 
     def fold(self, identifier: exp.Identifier) -> str:
         return lower(str(identifier.this))
 
     def execute(self, sql: str) -> None:
-        self.rows(sql)
+        before = self._temporary_schema()
+        try:
+            self.rows(sql)
+        finally:
+            self._ours += self._temporary_schema() - before
+
+    def _temporary_schema(self) -> int:
+        return int(self.rows("PRAGMA temp.schema_version")[0][0])
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         cursor = self.connection.cursor()
@@ -77,6 +88,21 @@ class SQLite:
         first = ", ".join(f"_d.{quoted(n).sql('sqlite')}" for n in (self.describe(sql) or ())[:count])
         probe = f"WITH _p({', '.join(names)}) AS (SELECT {first} FROM ({sql}) AS _d WHERE 0 UNION SELECT {ones})"
         return frozenset(i for i, loose in enumerate(self.rows(f"{probe} SELECT {tests} FROM _p")[0]) if loose)
+
+    def affinities(self, sql: str, count: int) -> tuple[str, ...]:
+        """By what becomes of '1' and of 1 where SQLite stores them beside the column."""
+        names = [f"_{i}" for i in range(count)]
+        first = ", ".join(f"_d.{quoted(n).sql('sqlite')}" for n in (self.describe(sql) or ())[:count])
+        texts, ones, types = (
+            ", ".join(parts) for parts in (["'1'"] * count, ["1"] * count, map("typeof({})".format, names))
+        )
+        probe = (
+            f"WITH _p({', '.join(names)}) AS MATERIALIZED (SELECT {first} FROM ({sql}) AS _d WHERE 0 UNION ALL SELECT "
+            f"{texts} UNION ALL SELECT {ones}) SELECT {types} FROM _p"
+        )
+        text, number = self.rows(probe)
+        known = {("integer", "integer"): "INTEGER", ("real", "real"): "REAL", ("text", "text"): "TEXT"}
+        return tuple(known.get(pair, "") for pair in zip(text, number, strict=True))
 
     def prepare(self, names: frozenset[str]) -> None:
         pass
@@ -138,6 +164,17 @@ class SQLite:
             for schema, _ in self._databases()
         )
 
+    def readings(self, first: str, second: str) -> tuple[object, object]:
+        """The programs that SQLite makes of them, without the comments."""
+
+        def program(sql: str) -> object:
+            try:
+                return [row[:7] for row in self.rows(f"EXPLAIN {sql}")]
+            except SQLError:
+                return None
+
+        return program(first), program(second)
+
     def functions(self) -> Functions:
         listed = self.rows("SELECT DISTINCT lower(name), type FROM pragma_function_list")
         scalars = {name for name, kind in listed if kind == "s"}
@@ -183,8 +220,8 @@ class SQLite:
         names, rows = frame_rows(frame)
         target = quoted(name).sql("sqlite")
         columns = ", ".join(quoted(n).sql("sqlite") for n in names)
-        self.execute(f"DROP TABLE IF EXISTS temp.{target}")
-        self.execute(f"CREATE TEMP TABLE {target} ({columns})")
+        self.rows(f"DROP TABLE IF EXISTS temp.{target}")
+        self.rows(f"CREATE TEMP TABLE {target} ({columns})")
         marks = ", ".join("?" * len(names))
         try:
             self.connection.executemany(f"WITH _x AS (SELECT 1) INSERT INTO temp.{target} VALUES ({marks})", rows)
@@ -192,8 +229,51 @@ class SQLite:
             raise SQLError(f"SQLite: {error}") from None
 
     def version(self) -> object:
-        versions = [self.rows(f"PRAGMA {quoted(schema).sql('sqlite')}.data_version") for schema, _ in self._databases()]
-        return versions, self.connection.total_changes
+        """``data_version`` counts the commits of other connections, ``total_changes`` the rows that this one changed,
+        ``schema_version`` its DDL and VACUUM; temporary tables of our own making are taken off.
+
+        A rollback brings old rows back without counting; it takes the numbered rows along, which is seen.
+        """
+        found = []
+        for schema, _ in self._databases():
+            name = quoted(schema).sql("sqlite")
+            pragmas = [self.rows(f"PRAGMA {name}.{what}_version")[0][0] for what in ("data", "schema")]
+            found.append((schema, pragmas[0], pragmas[1] - (self._ours if schema == "temp" else 0)))
+        return found, self.connection.total_changes
+
+    def layout(self, item: exp.Expression) -> tuple[tuple[str, str], ...] | None:
+        names = self.describe(f"SELECT * FROM {item.sql('sqlite')}")
+        return tuple((name, "") for name in names) if names is not None else None
+
+    def contents(self, item: exp.Expression, columns: Sequence[tuple[str, str]], prob: str) -> object:
+        raise AssertionError("the version tells")
+
+    def present(self, paths: Sequence[tuple[str, ...]], *, fresh: bool = True) -> list[str | None]:
+        kinds: dict[tuple[str, str], str] = {}
+        schemas = {schema for schema, _ in self._databases()}
+        for schema in {path[0] for path in paths} & schemas:
+            names = ", ".join(exp.Literal.string(lower(path[1])).sql("sqlite") for path in paths)
+            rows = self.rows(f"SELECT lower(name), type FROM {self._schema_table(schema)} WHERE type IN ('table', "
+                             f"'view') AND lower(name) IN ({names})")  # fmt: skip
+            kinds.update({(schema, name): kind for name, kind in rows})
+        return [kinds.get((path[0], lower(path[1]))) for path in paths]
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        if self.connection.in_transaction:
+            yield
+            return
+        self.rows("BEGIN")
+        try:
+            yield
+        except BaseException:
+            self._end("ROLLBACK")
+            raise
+        self._end("COMMIT")
+
+    def _end(self, how: str) -> None:
+        if self.connection.in_transaction:  # some errors end it
+            self.rows(how)
 
     def interrupt(self) -> None:
         self.connection.interrupt()
