@@ -79,14 +79,14 @@ void bind_frontier(nb::module_ &m) {
     m.def(
         "frontier",
         [](In<int32_t> from, In<int32_t> to, In<uint8_t> both_ways, In<uint8_t> terminal, In<uint8_t> fails,
-           In<double> prob, bool partition, int hops, int64_t keep_nodes, int64_t max_states,
+           In<double> prob, In<double> complement, bool partition, int hops, int64_t keep_nodes, int64_t max_states,
            int64_t memory, double seconds) {
             frontier::Graph g;
             g.num_nodes = static_cast<int64_t>(terminal.shape(0));
             g.num_edges = static_cast<int64_t>(from.shape(0));
             if (static_cast<int64_t>(to.shape(0)) != g.num_edges || static_cast<int64_t>(both_ways.shape(0)) != g.num_edges ||
                 static_cast<int64_t>(fails.shape(0)) != g.num_nodes ||
-                static_cast<int64_t>(prob.shape(0)) != g.num_edges + g.num_nodes)
+                static_cast<int64_t>(prob.shape(0)) != g.num_edges + g.num_nodes || complement.shape(0) != prob.shape(0))
                 throw std::invalid_argument("the arrays of a network do not fit together");
             for (int64_t e = 0; e < g.num_edges; ++e)
                 if (from.data()[e] < 0 || to.data()[e] < 0 || from.data()[e] >= g.num_nodes || to.data()[e] >= g.num_nodes)
@@ -100,8 +100,8 @@ void bind_frontier(nb::module_ &m) {
             Compiled compiled;
             interruptible(
                 [&](Poll &poll) {
-                    run = partition ? frontier::run(g, frontier::Partition(g), prob.data(), false, limits, poll)
-                                    : frontier::run(g, frontier::Distances(g, hops), prob.data(), true, limits, poll);
+                    run = partition ? frontier::run(g, frontier::Partition(g), prob.data(), complement.data(), false, limits, poll)
+                                    : frontier::run(g, frontier::Distances(g, hops), prob.data(), complement.data(), true, limits, poll);
                     if (run.kept) compiled = reduce(run);
                 },
                 seconds);
@@ -113,6 +113,6 @@ void bind_frontier(nb::module_ &m) {
             return out;
         },
         nb::arg("from"), nb::arg("to"), nb::arg("both_ways"), nb::arg("terminal"), nb::arg("fails"), nb::arg("prob"),
-        nb::arg("partition"), nb::arg("hops"), nb::arg("keep_nodes"), nb::arg("max_states"), nb::arg("memory"), nb::arg("seconds"),
+        nb::arg("complement"), nb::arg("partition"), nb::arg("hops"), nb::arg("keep_nodes"), nb::arg("max_states"), nb::arg("memory"), nb::arg("seconds"),
         "The frontier method: probabilities of yes and no, and the diagram as the arrays of a Compiled if it was kept");
 }

@@ -36,6 +36,7 @@ void bind_reach(nb::module_ &m) {
             interruptible([&](Poll &poll) { result = reach::sample(g, question, plan, poll); }, seconds);
             nb::dict out;
             out["draws"] = result.draws, out["successes"] = result.successes, out["complete"] = result.complete;
+            out["impossible"] = result.impossible;
             out["looks"] = result.looks, out["reached"] = to_numpy(std::move(result.reached));
             return out;
         },

@@ -329,9 +329,11 @@ struct Limits {
     std::size_t memory = 0;
 };
 
-// Variables: link e is e, node v is num_edges + v. `prob` is that of each variable.
+// Variables: link e is e, node v is num_edges + v. `prob` is that of each variable and `complement` that of its failure,
+// which need not be 1 - prob as doubles: what stands for several links side by side may fail with 1e-30.
 template <class Machine>
-Result run(const Graph &g, Machine machine, const double *prob, bool keep_terminals, const Limits &limits, Poll &poll) {
+Result run(const Graph &g, Machine machine, const double *prob, const double *complement, bool keep_terminals,
+           const Limits &limits, Poll &poll) {
     Result out;
     const Schedule schedule = plan(g, keep_terminals);
     out.width = schedule.width;
@@ -380,7 +382,7 @@ Result run(const Graph &g, Machine machine, const double *prob, bool keep_termin
         const std::size_t after = next_decision[at + 1];
         const int slots_after = slots_at[after];
         const int32_t variable = event.kind == Event::decide_edge ? event.what : static_cast<int32_t>(g.num_edges) + event.what;
-        const double p = prob[variable];
+        const double p = prob[variable], q = complement[variable];
         next.reset(machine.bytes(slots_after));
         int seen_after = seen;
         for (int64_t i = 0; i < now.size(); ++i) {
@@ -390,7 +392,7 @@ Result run(const Graph &g, Machine machine, const double *prob, bool keep_termin
                 int32_t reached = event.kind == Event::decide_edge ? machine.edge(event, up) : machine.node(event, up);
                 std::size_t place = at + 1;
                 if (!reached) reached = advance(place);
-                const double mass = now.value(i) * (up ? p : 1.0 - p);
+                const double mass = now.value(i) * (up ? p : q);
                 if (reached == kYes) {
                     out.yes += mass;
                 } else if (reached == kNo) {

@@ -7,16 +7,13 @@
 // the same whichever thread runs it.
 #pragma once
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
-#include <exception>
 #include <limits>
-#include <system_error>
-#include <thread>
 #include <vector>
 
 #include "poll.hpp"
 #include "random.hpp"
+#include "threads.hpp"
 
 namespace reach {
 
@@ -204,6 +201,7 @@ class Search {
 struct Result {
     int64_t draws = 0, successes = 0, looks = 0;
     bool complete = false;
+    bool impossible = false;  // some terminal cannot be reached in any world
     std::vector<int64_t> reached;  // of each node: in how many of the draws (with `count_nodes`)
 };
 
@@ -221,58 +219,41 @@ inline Result sample(const Graph &g, const Question &q, const Plan &plan, Poll &
     Result out;
     if (plan.count_nodes) out.reached.assign(g.num_nodes, 0);
     const Ordered ordered(g, q, poll);
-    if (!ordered.possible && !plan.count_nodes) {  // the answer is known, and no number of draws would find a success
-        out.draws = plan.max_draws, out.successes = plan.of_failure ? plan.max_draws : 0;
-        out.complete = plan.max_draws > 0;
-        return out;
-    }
-    const int threads = std::max(1, plan.threads);
+    out.impossible = !ordered.possible;
+    if (out.impossible && !plan.count_nodes) return out;  // no number of draws would find a success
+    // A thread costs more than it brings where a block of worlds is searched in less time than it takes to start.
+    const int threads = ordered.start.back() < 4096 ? 1 : std::max(1, plan.threads);
     std::vector<Search> searches;
     searches.reserve(threads);
     for (int t = 0; t < threads; ++t) searches.emplace_back(ordered), searches.back().to_the_end = plan.count_nodes;
+    // With `count_nodes` a search keeps what it found until it is tallied, so each has a place of its own.
     std::vector<LaneWord> success(threads);
-    std::vector<char> done(threads);
-    for (uint64_t first = 0; !out.complete; first += threads) {
-        const auto work = [&](int t, Poll &own) { done[t] = searches[t].run(plan.seed, first + t, success[t], own); };
-        std::vector<std::thread> helpers;
-        int started = 1;
-        for (; started < threads; ++started) {
-            try {
-                helpers.emplace_back([&, started] {
-                    Poll own(poll, 0);
-                    work(started, own);
-                });
-            } catch (const std::system_error &) {
-                break;  // no more threads to be had: the rest is done here
+    const auto work = [&](int t, int place, uint64_t block, Poll &own) {
+        Search &search = searches[plan.count_nodes ? place : t];
+        return search.run(plan.seed, block, success[place], own);
+    };
+    const auto tally = [&](int place) {
+        if (plan.of_failure) success[place].bits = ~success[place].bits;
+        for (int lane = 0; lane < LANES && !out.complete; ++lane) {
+            ++out.draws;
+            out.successes += success[place].lane(lane);
+            out.complete = (plan.successes > 0 && out.successes == plan.successes) || out.draws == plan.max_draws;
+        }
+        // Of the last block only the worlds that count.
+        const int64_t counted = out.complete ? (out.draws - 1) % LANES + 1 : LANES;
+        for (int64_t v = 0; plan.count_nodes && v < ordered.graph.num_nodes; ++v) {
+            const LaneWord &word = searches[place].reached(v);
+            int64_t &count = out.reached[ordered.node[v]];
+            if (counted == LANES) {
+                count += word.ones();
+            } else {
+                for (int lane = 0; lane < counted; ++lane) count += word.lane(lane);
             }
         }
-        work(0, poll);
-        for (int t = started; t < threads; ++t) work(t, poll);
-        for (auto &helper : helpers) helper.join();
-        for (int t = 0; t < threads && !out.complete; ++t) {
-            if (!done[t]) return out;
-            if (plan.of_failure) success[t].bits = ~success[t].bits;
-            for (int lane = 0; lane < LANES && !out.complete; ++lane) {
-                ++out.draws;
-                out.successes += success[t].lane(lane);
-                out.complete = (plan.successes > 0 && out.successes == plan.successes) || out.draws == plan.max_draws;
-            }
-            if (plan.count_nodes)
-                for (int64_t v = 0; v < ordered.graph.num_nodes; ++v) {
-                    const LaneWord &word = searches[t].reached(v);
-                    int64_t &count = out.reached[ordered.node[v]];
-                    // Of the last block only the worlds that count.
-                    const int64_t counted = out.complete ? (out.draws - 1) % LANES + 1 : LANES;
-                    if (counted == LANES) {
-                        count += word.ones();
-                    } else {
-                        for (int lane = 0; lane < counted; ++lane) count += word.lane(lane);
-                    }
-                }
-        }
-        out.looks = 0;
-        for (const Search &search : searches) out.looks += search.looks;
-    }
+        return out.complete;
+    };
+    in_order(threads, threads, work, tally, poll);
+    for (const Search &search : searches) out.looks += search.looks;
     return out;
 }
 

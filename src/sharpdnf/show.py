@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -93,21 +94,26 @@ def weighted_count(dnf: DNF, estimate: Estimate) -> tuple[str, str] | None:
 
 def block(name: str, dnf: DNF, estimate: Estimate) -> str:
     """One formula and its answer, a fact a line."""
-    facts = [
-        ("probability", scientific(estimate.log_prob)),
-        ("interval", interval(estimate) + ("" if interval_holds(estimate) else ", not a guarantee")),
-        ("guarantee", guarantee(estimate)),
-    ]
-    if estimate.prob > 0.5:
-        facts.insert(1, ("complement", scientific(estimate.log_complement)))
     counted = weighted_count(dnf, estimate)
+    title = f"{name}: {dnf.num_vars} variables, {dnf.num_clauses} clauses, {dnf.num_literals} literals"
+    notes = [("note", note) for note in dnf.notes]
+    return "\n".join([title, *("  " + line for line in estimate_lines(estimate, counted, notes))])
+
+
+def estimate_lines(
+    estimate: Estimate, counted: tuple[str, str] | None = None, notes: Sequence[tuple[str, str]] = ()
+) -> list[str]:
+    """An answer, a fact a line; the count of a formula comes after the probability, notes come last."""
+    facts = [("probability", scientific(estimate.log_prob))]
     if counted is not None:
-        facts.insert(1, counted)
+        facts.append(counted)
+    if estimate.prob > 0.5:
+        facts.append(("complement", scientific(estimate.log_complement)))
+    facts.append(("interval", interval(estimate) + ("" if interval_holds(estimate) else ", not a guarantee")))
+    facts.append(("guarantee", guarantee(estimate)))
     samples = f", {estimate.samples} samples, seed {estimate.seed}" if estimate.samples else ""
     facts.append(("engine", f"{estimate.engine} in {duration(estimate.seconds)}{samples}"))
-    facts += [("note", note) for note in dnf.notes]
-    title = f"{name}: {dnf.num_vars} variables, {dnf.num_clauses} clauses, {dnf.num_literals} literals"
-    return "\n".join([title, *(f"  {key:<15}{value}" for key, value in facts)])
+    return [f"{key:<15}{value}" for key, value in [*facts, *notes]]
 
 
 def row_header(width: int) -> str:
@@ -151,17 +157,6 @@ def competition_lines(dnf: DNF, estimate: Estimate) -> str:
         digits = scientific(log_value, true_digits(log_value))
         lines.append(f"c s {'exact' if exact and not plain else 'approx'} arb float {digits}")
     return "\n".join(lines)
-
-
-def estimate_lines(estimate: Estimate) -> list[str]:
-    """An answer that belongs to no formula file, a fact a line; near 1 its complement is shown too."""
-    facts = [("probability", scientific(estimate.log_prob))]
-    if estimate.prob > 0.9:
-        facts.append(("complement", scientific(estimate.log_complement)))
-    facts += [("interval", interval(estimate)), ("guarantee", guarantee(estimate))]
-    samples = f", {estimate.samples} samples, seed {estimate.seed}" if estimate.samples else ""
-    facts.append(("engine", f"{estimate.engine} in {duration(estimate.seconds)}{samples}"))
-    return [f"{key:<15}{value}" for key, value in facts]
 
 
 def plain_table(rows: list[dict[str, Any]]) -> str:

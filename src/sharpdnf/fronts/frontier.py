@@ -8,7 +8,6 @@ the complements of the blocks, so that 1 - R is right to many digits where R is 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,22 +17,53 @@ import numpy.typing as npt
 from sharpdnf import _native
 from sharpdnf.compiled import Compiled
 from sharpdnf.dnf import FloatArray
-from sharpdnf.estimate import Limit, safe_log
+from sharpdnf.estimate import UNIT, Limit, log1mexp, safe_log
 from sharpdnf.fronts.links import Network
-from sharpdnf.fronts.reduction import Block, Reduction, reduce_network
+from sharpdnf.fronts.reduction import Block, Reduction, Values, products_of_others, reduce_network
 
 STARTS = 24
 """Nodes from which an order of the links is tried."""
-UNIT = 2.0**-53
-"""The relative rounding error of one operation on doubles."""
 
 
-@dataclass(slots=True)
-class Diagram:
-    """One block as a decision diagram: variable i of it is variable ``of[i]`` of the reduction."""
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked of a network: are the terminals connected (from the first to all others, if it is directed)?"""
 
-    compiled: Compiled
+    network: Network
+    terminals: tuple[int, ...]
+    hops: int | None = None
+
+    @property
+    def by_distance(self) -> bool:
+        """Whether direction or distance matters, so that there must be one source and one target."""
+        return self.network.directed or self.hops is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """How much an exact run may cost."""
+
+    states: int = 2**62
+    """States of the frontier in all."""
+    keep: int = 0
+    """Diagrams are kept up to so many nodes."""
+    all_links: bool = False
+    """Whether links of probability 0 are kept too, for derivatives and for other probabilities."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What the frontier method found out about one block: its terminals are connected (yes) or not (no)."""
+
+    block: Block
+    yes: float
+    no: float
+    complete: bool
+    width: int
+    states: int
+    diagram: Compiled | None
     of: npt.NDArray[np.int64]
+    """Variable i of the diagram is variable ``of[i]`` of the reduction."""
 
 
 @dataclass(slots=True)
@@ -41,174 +71,166 @@ class Solved:
     """What the frontier method found: bounds on the reliability that meet when it came to its end."""
 
     reduction: Reduction
-    lower: float = 1.0
-    upper: float = 1.0
-    log_complement: float = -math.inf
-    """log(1 - R), where the run came to its end"""
-    complete: bool = True
-    width: int = 0
-    states: int = 0
-    blocks: int = 0
-    diagrams: list[Diagram] | None = field(default_factory=list)
-    """The blocks as diagrams, if they were kept"""
+    values: Values
+    parts: list[Part] = field(default_factory=list)
+
+    @property
+    def complete(self) -> bool:
+        return all(part.complete for part in self.parts)
+
+    @property
+    def width(self) -> int:
+        return max((part.width for part in self.parts), default=0)
+
+    @property
+    def states(self) -> int:
+        return sum(part.states for part in self.parts)
+
+    @property
+    def kept(self) -> bool:
+        return all(part.diagram is not None for part in self.parts)
+
+    @property
+    def log_known(self) -> float:
+        """log P(all that must work, and all blocks that were finished, work)."""
+        done = [part for part in self.parts if part.complete]
+        # log(1 - no) has more digits than log(yes) where a block hardly ever fails.
+        logs = [safe_log(part.yes) if part.yes < part.no else math.log1p(-min(part.no, 1.0)) for part in done]
+        return sum(logs) + sum(safe_log(float(self.values.up[v])) for v in self.reduction.needed)
+
+    @property
+    def log_lower(self) -> float:
+        if self.reduction.impossible:
+            return -math.inf
+        return self.log_known + sum(safe_log(part.yes) for part in self.parts if not part.complete)
+
+    @property
+    def log_upper(self) -> float:
+        if self.reduction.impossible:
+            return -math.inf
+        return self.log_known + sum(safe_log(1.0 - part.no) for part in self.parts if not part.complete)
 
     @property
     def log_prob(self) -> float:
-        return safe_log(self.lower if self.complete else (self.lower + self.upper) / 2.0)
-
-    @property
-    def error(self) -> float:
-        """How far rounding can have moved the sums, relatively: all terms are positive, a rounding each."""
-        return 4.0 * UNIT * (self.states + 64)
+        """The answer, or the middle of the bounds."""
+        return self.log_lower if self.complete else safe_log((math.exp(self.log_lower) + math.exp(self.log_upper)) / 2)
 
     def interval(self) -> dict[str, Any]:
-        """The certified interval, by the names that an Estimate has for it."""
-        down, up = math.log1p(-self.error), math.log1p(self.error)
-        lower, upper = min(0.0, safe_log(self.lower) + down), min(0.0, safe_log(self.upper) + up)
+        """The certified interval, by the names that an Estimate has for it.
+
+        All terms of the sums are positive, and each is rounded once: that is how far rounding can have moved them.
+        """
+        error = 4.0 * UNIT * (self.states + 8 * len(self.values.up) + 64)
+        down, up = math.log1p(-error), math.log1p(error)
+        lower, upper = self.log_lower + down, min(0.0, self.log_upper + up)
         out = {"log_lower": lower, "log_upper": upper, "log_certified_lower": lower, "log_certified_upper": upper}
         if self.complete:
-            out |= {"log_complement": self.log_complement, "log_complement_lower": self.log_complement + down}
-            out |= {"log_complement_upper": min(0.0, self.log_complement + up)}
+            other = log1mexp(self.log_prob)
+            out |= {"log_complement": other, "log_complement_lower": other + down}
+            out |= {"log_complement_upper": min(0.0, other + up)}
+            # Either side is known through the other as well: near 1 that is the narrower interval.
+            lower = max(lower, log1mexp(out["log_complement_upper"]) - 4.0 * UNIT)
+            upper = min(upper, log1mexp(out["log_complement_lower"]) + 4.0 * UNIT)
+            out |= {"log_lower": lower, "log_upper": upper, "log_certified_lower": lower, "log_certified_upper": upper}
         return out
 
     def evaluate(self, link_prob: FloatArray, node_prob: FloatArray) -> float:
         """The reliability under other probabilities."""
-        values = self.reduction.values(np.concatenate([link_prob, node_prob]))
         if self.reduction.impossible:
             return 0.0
-        total = sum(safe_log(values[v]) for v in self.reduction.needed)
-        assert self.diagrams is not None
-        return math.exp(total + sum(float(d.compiled.evaluate(values[d.of])[0]) for d in self.diagrams))
+        up = self.reduction.values(np.concatenate([link_prob, node_prob])).up
+        total = sum(safe_log(float(up[v])) for v in self.reduction.needed)
+        for part in self.parts:
+            assert part.diagram is not None
+            total += float(part.diagram.evaluate(up[part.of])[0])
+        return math.exp(total)
 
     def gradient(self, link_prob: FloatArray, node_prob: FloatArray) -> FloatArray:
         """float64[m + n]: d R / d p of every link, then of every node."""
         values = self.reduction.values(np.concatenate([link_prob, node_prob]))
-        slope = np.zeros(len(values))
+        slope = np.zeros(len(values.up))
         if self.reduction.impossible:
             return slope[: len(link_prob) + len(node_prob)]
-        assert self.diagrams is not None
-        factors = [float(values[v]) for v in self.reduction.needed]
-        found = [d.compiled.gradient(values[d.of]) for d in self.diagrams]
-        factors += [math.exp(log_prob) for log_prob, _ in found]
-        others = _products_of_others(factors)
-        for i, variable in enumerate(self.reduction.needed):
-            slope[variable] += others[i]
-        for i, (diagram, (_, own)) in enumerate(zip(self.diagrams, found, strict=True), len(self.reduction.needed)):
-            np.add.at(slope, diagram.of, others[i] * own)
+        needed = self.reduction.needed
+        found = [part.diagram.gradient(values.up[part.of]) for part in self.parts if part.diagram is not None]
+        assert len(found) == len(self.parts)
+        others = products_of_others(np.array([*values.up[needed], *(math.exp(log_prob) for log_prob, _ in found)]))
+        slope[needed] += others[: len(needed)]
+        for part, (_, own), rest in zip(self.parts, found, others[len(needed) :], strict=True):
+            np.add.at(slope, part.of, rest * own)
         return self.reduction.push_back(values, slope)
 
 
-def _products_of_others(factors: Sequence[float]) -> FloatArray:
-    """The product of all factors but one, for each of them, without division."""
-    before = np.concatenate([[1.0], np.cumprod(factors)[:-1]]) if factors else np.ones(0)
-    after = np.concatenate([np.cumprod(factors[::-1])[:-1][::-1], [1.0]]) if factors else np.ones(0)
-    product: FloatArray = before * after
-    return product
-
-
-def solve(
-    network: Network,
-    terminals: tuple[int, ...],
-    hops: int | None,
-    limit: Limit,
-    *,
-    states: int,
-    keep: int = 0,
-    all_links: bool = False,
-) -> Solved:
-    """Runs the frontier method within a number of states and the limits; ``keep`` diagrams of so many nodes.
-
-    ``all_links`` keeps links of probability 0 too, for derivatives and for other probabilities.
-    """
-    by_distance = network.directed or hops is not None
-    if by_distance and len(terminals) == 2:
-        reduction = _between(network, terminals, hops, all_links)
+def solve(question: Question, limit: Limit, budget: Budget | None = None) -> Solved:
+    """Runs the frontier method on every block, small ones first, within the budget and the limits."""
+    budget = budget or Budget()
+    network, terminals = question.network, question.terminals
+    if question.by_distance and len(terminals) == 2:
+        reduction = _between(question, budget.all_links)
     else:
-        alive = (network.prob > 0.0) | all_links
+        alive = (network.prob > 0.0) | budget.all_links
         reduction = reduce_network(network.tail, network.head, alive, network.node_prob < 1.0, set(terminals))
-    out = Solved(reduction)
-    if reduction.impossible or (hops == 0 and len(terminals) > 1):
-        out.lower = out.upper = 0.0
-        out.log_complement = 0.0
-        reduction.impossible = True
-        return out
-    values = reduction.values(np.concatenate([network.prob, network.node_prob]))
-    log_yes = sum(safe_log(values[v]) for v in reduction.needed)
-    log_upper, log_not_no = log_yes, log_yes
-    out.blocks = len(reduction.blocks)
-    for block in reduction.blocks:
-        run, of = _run(block, network, reduction, terminals, values, hops, limit, states - out.states, keep)
-        out.width, out.states = max(out.width, run["width"]), out.states + run["states"]
-        out.complete &= bool(run["complete"])
-        log_yes += safe_log(run["yes"])
-        log_upper += safe_log(run["yes"] if run["complete"] else 1.0 - run["no"])
-        log_not_no += math.log1p(-min(run["no"], 1.0)) if run["no"] < 1.0 else -math.inf
-        if run["kept"] and out.diagrams is not None:
-            compiled = Compiled(run["kind"], run["a"], run["b"], run["var"], np.zeros(0, dtype=np.int32), len(of))
-            out.diagrams.append(Diagram(compiled, of))
-        else:
-            out.diagrams = None
-    out.lower, out.upper = math.exp(log_yes), math.exp(log_upper)
-    if out.complete:
-        out.log_complement = safe_log(-math.expm1(log_not_no))
+    reduction.impossible |= question.hops == 0 and len(terminals) > 1
+    out = Solved(reduction, reduction.values(np.concatenate([network.prob, network.node_prob])))
+    if not reduction.impossible:
+        for block in sorted(reduction.blocks, key=lambda block: len(block.links)):
+            out.parts.append(_run(block, question, out, limit, budget))
     return out
 
 
-def _run(
-    block: Block,
-    network: Network,
-    reduction: Reduction,
-    terminals: tuple[int, ...],
-    values: FloatArray,
-    hops: int | None,
-    limit: Limit,
-    states: int,
-    keep: int,
-) -> tuple[dict[str, Any], npt.NDArray[np.int64]]:
-    """The native run of one block, and which variable of the reduction each of its variables is."""
-    by_distance = network.directed or hops is not None
+def _run(block: Block, question: Question, so_far: Solved, limit: Limit, budget: Budget) -> Part:
+    """The native run of one block."""
+    network, reduction, values = question.network, so_far.reduction, so_far.values
     number: dict[int, int] = {}
-    for node in terminals if by_distance else ():
+    for node in question.terminals if question.by_distance else ():
         number[node] = len(number)  # the source is 0 and the target 1
     for u, v, _ in block.links:
         number.setdefault(u, len(number))
         number.setdefault(v, len(number))
     tail = np.array([number[u] for u, _, _ in block.links], dtype=np.int32)
     head = np.array([number[v] for _, v, _ in block.links], dtype=np.int32)
-    degree = np.bincount(np.concatenate([tail, head]), minlength=len(number))
-    spread = np.linspace(0, len(number) - 1, min(STARTS, len(number))).astype(np.int64)
-    ends = [number[node] for node in sorted(block.terminals)[:4]]
-    starts = dict.fromkeys([*ends, *np.argsort(degree, kind="stable")[:4].tolist(), *spread.tolist()])
-    order = _native.frontier_order(len(number), tail, head, list(starts), limit.seconds_left)
-    if len(order) != len(tail):  # no time for an order: then none is better than another
-        order = np.arange(len(tail))
+    order = _order(tail, head, [number[node] for node in sorted(block.terminals)[:4]], len(number), limit)
     of = np.array([block.links[i][2] for i in order] + [reduction.num_links + node for node in number], dtype=np.int64)
-    terminal = np.array([node in block.terminals for node in number], dtype=np.uint8)
     needed = set(reduction.needed)
     can_fail = [network.node_prob[v] < 1.0 and reduction.num_links + v not in needed for v in number]
     run: dict[str, Any] = _native.frontier(
         tail[order],
         head[order],
         np.full(len(order), not network.directed, dtype=np.uint8),
-        terminal,
+        np.array([node in block.terminals for node in number], dtype=np.uint8),
         np.array(can_fail, dtype=np.uint8),
-        values[of],
-        partition=not by_distance,
-        hops=-1 if hops is None else hops,
-        keep_nodes=keep,
-        max_states=max(states, 1),
+        values.up[of],
+        values.down[of],
+        partition=not question.by_distance,
+        hops=-1 if question.hops is None else question.hops,
+        keep_nodes=budget.keep,
+        max_states=max(budget.states - so_far.states, 1),
         memory=limit.memory,
         seconds=limit.seconds_left,
     )
-    return run, of
+    diagram = None
+    if run["kept"]:
+        diagram = Compiled(run["kind"], run["a"], run["b"], run["var"], np.zeros(0, dtype=np.int32), len(of))
+    return Part(block, run["yes"], run["no"], bool(run["complete"]), run["width"], run["states"], diagram, of)
 
 
-def _between(network: Network, terminals: tuple[int, ...], hops: int | None, all_links: bool) -> Reduction:
+def _order(
+    tail: npt.NDArray[np.int32], head: npt.NDArray[np.int32], ends: list[int], num_nodes: int, limit: Limit
+) -> npt.NDArray[np.int64]:
+    """The best order of the links from several starts: terminals, nodes of few links, and some of all."""
+    degree = np.bincount(np.concatenate([tail, head]), minlength=num_nodes)
+    spread = np.linspace(0, num_nodes - 1, min(STARTS, num_nodes)).astype(np.int64)
+    starts = dict.fromkeys([*ends, *np.argsort(degree, kind="stable")[:4].tolist(), *spread.tolist()])
+    order: npt.NDArray[np.int64] = _native.frontier_order(num_nodes, tail, head, list(starts), limit.seconds_left)
+    return order if len(order) == len(tail) else np.arange(len(tail))  # no time for an order: then any will do
+
+
+def _between(question: Question, all_links: bool) -> Reduction:
     """The links on some way from the source to the target as one block, those that run side by side merged.
 
     Directed links in series are merged too, unless their number counts.
     """
-    source, target = terminals
+    network, (source, target) = question.network, question.terminals
     out = Reduction(network.num_links, network.num_nodes)
     both = not network.directed
     usable = np.flatnonzero(((network.prob > 0.0) | all_links) & (network.tail != network.head))
@@ -224,9 +246,9 @@ def _between(network: Network, terminals: tuple[int, ...], hops: int | None, all
         if u in useful and v in useful and (both or (v != source and u != target)):
             between.setdefault((min(u, v), max(u, v)) if both else (u, v), []).append(e)
     link = {pair: own[0] if len(own) == 1 else out.make(False, own) for pair, own in between.items()}
-    if network.directed and hops is None:
+    if network.directed and question.hops is None:
         _merge_series(link, {source, target}, network.node_prob < 1.0, out)
-    out.needed = [out.num_links + node for node in sorted(terminals) if network.node_prob[node] < 1.0]
+    out.needed = [out.num_links + node for node in sorted((source, target)) if network.node_prob[node] < 1.0]
     out.blocks = [Block([(u, v, variable) for (u, v), variable in link.items()], {source, target})]
     return out
 

@@ -5,9 +5,9 @@
 >>> round(network.reliability(bridge, "a", "d").prob, 6)
 0.9162
 
-Exact answers come from the frontier method (``native/kernels/frontier.hpp``), whose cost grows with the width of the
-network and not with its number of paths; where the network is too wide, worlds are drawn 512 at a time
-(``native/kernels/reach.hpp``) with the stopping rules of ``sampling``.
+Exact answers come from the frontier method (``frontier``), whose cost grows with the width of the network and not with
+its number of paths. Where the network is too wide, worlds are drawn 512 at a time (``native/kernels/reach.hpp``) with
+the stopping rules of ``sampling``; a relative promise about rare failures comes from the creation process (``rare``).
 """
 
 from __future__ import annotations
@@ -22,34 +22,39 @@ from typing import Any
 import numpy as np
 
 from sharpdnf import _native
+from sharpdnf.dnf import FloatArray
 from sharpdnf.engines.counting import Seed, make_limit, make_rng
-from sharpdnf.engines.sampling import draws_needed, successes_needed
+from sharpdnf.engines.sampling import UNLIMITED, anytime_width, draws_needed, from_draws, successes_needed
 from sharpdnf.errors import InvalidNetwork, LimitError
-from sharpdnf.estimate import GUARANTEES, Estimate, Limit, check_tolerance, exact_estimate, log1mexp, safe_log
-from sharpdnf.fronts.frontier import Solved, solve
+from sharpdnf.estimate import Estimate, Limit, check_tolerance, exact_estimate, log1mexp
+from sharpdnf.fronts.frontier import Budget, Question, Solved, solve
 from sharpdnf.fronts.links import Network, read_network
+from sharpdnf.fronts.rare import sample_failure
 
 Table = dict[str, Any]
+GUARANTEES = ("exact", "relative", "additive", "bounds")
 STATES = 2_000_000
 """States that an exact answer may cost before sampling begins, if no exact answer was asked for."""
 EXACT_LINKS = 100_000
 """Networks with more links are sampled unless an exact answer is asked for: they are hardly ever narrow."""
+EXACT_PAIRS = 1_000_000
+"""Nodes times links up to which ``reached`` tries to be exact: it asks for every node in turn."""
 KEPT_NODES = 20_000_000
-UNLIMITED = 2**62
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """What is asked of a network: are the terminals connected (from the first to all others, if it is directed)?"""
+class Asked:
+    """How good an answer must be."""
 
-    network: Network
-    terminals: tuple[int, ...]
-    hops: int | None = None
+    guarantee: str
+    epsilon: float
+    delta: float
+    of: str = "prob"
+    """What a relative guarantee is about: the reliability, or its complement."""
 
     @property
-    def by_distance(self) -> bool:
-        """Whether direction or distance matters, so that there must be one source and one target."""
-        return self.network.directed or self.hops is not None
+    def of_failure(self) -> bool:
+        return self.of == "complement" and self.guarantee == "relative"
 
 
 def reliability(
@@ -74,7 +79,8 @@ def reliability(
     ``source`` and ``target`` ask for two terminals, ``terminals`` for several, neither for all nodes. ``hops`` allows
     only ways of at most so many links. ``edges`` is anything that ``read_network`` takes. Without a ``guarantee`` the
     answer is exact where the network is narrow enough and relative where it is not; ``of="complement"`` makes the
-    relative promise about the probability of failure.
+    relative promise about the probability of failure. At ``timeout`` seconds the best answer so far comes back with
+    ``met=False`` and its certified bounds.
     """
     started = time.perf_counter()
     if guarantee is not None and guarantee not in GUARANTEES:
@@ -85,8 +91,7 @@ def reliability(
     limit = make_limit(timeout, threads)
     generator, seed = make_rng(rng)
     question = ask(read_network(edges, directed=directed, node_prob=node_prob), source, target, terminals, hops)
-    wanted = guarantee or "relative"
-    estimate = _answer(question, wanted, of, epsilon, delta, generator, limit)
+    estimate = _answer(question, Asked(guarantee or "relative", epsilon, delta, of), generator, limit)
     return estimate.replace(seed=seed, seconds=time.perf_counter() - started)
 
 
@@ -102,89 +107,101 @@ def ask(
         raise InvalidNetwork("name either a source and a target, or terminals, not both")
     if (source is None) != (target is None):
         raise InvalidNetwork("a source needs a target, and a target a source")
-    if hops is not None and (isinstance(hops, bool) or not isinstance(hops, int) or not 0 <= hops <= 250):
-        raise InvalidNetwork(f"hops must be a whole number from 0 to 250, not {hops!r}")
-    chosen: tuple[int, ...]
     if source is not None:
         chosen = (network.number(source, "source"), network.number(target, "target"))
-    elif terminals is not None:
-        chosen = tuple(dict.fromkeys(network.number(node, "terminal") for node in terminals))
-        if not chosen:
-            raise InvalidNetwork("the list of terminals is empty")
-    else:
-        chosen = tuple(range(network.num_nodes))
-    question = Question(network, tuple(dict.fromkeys(chosen)), hops)
-    if question.by_distance and len(question.terminals) > 2:
+        if chosen[0] == chosen[1]:
+            raise InvalidNetwork(f"the source and the target are the same node {source!r:.80}")
+        return Question(network, chosen, _checked_hops(hops))
+    if network.directed or hops is not None:
         kind = "directed network" if network.directed else "limit on hops"
         raise InvalidNetwork(f"a {kind} needs a source and a target: reached() gives all nodes at once")
-    return question
+    if terminals is None:
+        return Question(network, tuple(range(network.num_nodes)))
+    if isinstance(terminals, str):
+        raise InvalidNetwork(f"terminals is a list of nodes, not the text {terminals!r:.80}")
+    several = tuple(dict.fromkeys(network.number(node, "terminal") for node in terminals))
+    if len(several) < 2:
+        raise InvalidNetwork("at least two different terminals are needed")
+    return Question(network, several)
 
 
-def _answer(
-    question: Question, guarantee: str, of: str, epsilon: float, delta: float, rng: np.random.Generator, limit: Limit
-) -> Estimate:
-    insist = guarantee in ("exact", "bounds")
+def _checked_hops(hops: int | None) -> int | None:
+    if hops is not None and (isinstance(hops, bool) or not isinstance(hops, int) or not 0 <= hops <= 250):
+        raise InvalidNetwork(f"hops must be a whole number from 0 to 250, not {hops!r:.80}")
+    return hops
+
+
+def _answer(question: Question, asked: Asked, rng: np.random.Generator, limit: Limit) -> Estimate:
+    insist = asked.guarantee in ("exact", "bounds")
     solved = None
     if insist or question.network.num_links <= EXACT_LINKS:
-        solved = solve(
-            question.network, question.terminals, question.hops, limit, states=UNLIMITED if insist else STATES
-        )
-        if solved.complete or insist or _narrow(solved, guarantee, of, epsilon):
-            return _certified(solved, guarantee, of, epsilon)
-    estimate = _sampled(question, guarantee, of, epsilon, delta, rng, limit)
+        solved = solve(question, limit, Budget(states=UNLIMITED if insist else STATES))
+        if solved.complete or insist or _narrow(solved, asked):
+            return _certified(solved, asked)
+    estimate = None
+    if asked.of_failure and solved is not None:
+        estimate = sample_failure(question, solved, asked.epsilon, asked.delta, rng, limit)
+    if estimate is None:
+        estimate = _sampled(question, asked, rng, limit)
     return estimate if solved is None else _clip(estimate, solved)
 
 
-def _certified(solved: Solved, guarantee: str, of: str, epsilon: float) -> Estimate:
+def _certified(solved: Solved, asked: Asked) -> Estimate:
     """The answer of the frontier method: exact, or the bounds at which it stopped."""
-    info = {"width": solved.width, "states": solved.states, "blocks": solved.blocks}
+    info = {"width": solved.width, "states": solved.states, "blocks": len(solved.parts)}
     if solved.complete:
         return exact_estimate(solved.log_prob, "frontier", delta=0.0, info=info).replace(**solved.interval())
-    met = guarantee == "bounds" or _narrow(solved, guarantee, of, epsilon)
+    met = asked.guarantee == "bounds" or _narrow(solved, asked)
     return Estimate(
-        guarantee=guarantee if met else "bounds", engine="frontier", delta=0.0, met=met, info=info,
-        epsilon=epsilon if met and guarantee != "bounds" else None, log_prob=solved.log_prob, **solved.interval(),
+        guarantee=asked.guarantee if met else "bounds", engine="frontier", delta=0.0, met=met, info=info,
+        epsilon=asked.epsilon if met and asked.guarantee != "bounds" else None, log_prob=solved.log_prob,
+        **solved.interval(),
     )  # fmt: skip
 
 
-def _narrow(solved: Solved, guarantee: str, of: str, epsilon: float) -> bool:
+def _narrow(solved: Solved, asked: Asked) -> bool:
     """Whether the middle of the certified bounds is within epsilon already."""
-    lower, upper = solved.lower, solved.upper
-    if of == "complement" and guarantee == "relative":
-        lower, upper = 1.0 - upper, 1.0 - lower
-    if guarantee == "relative":
-        return upper > 0.0 and (upper - lower) / (upper + lower) <= epsilon
-    return guarantee == "additive" and (upper - lower) / 2.0 <= epsilon
+    interval = solved.interval()
+    lower, upper = math.exp(interval["log_lower"]), math.exp(interval["log_upper"])
+    if asked.of_failure:
+        lower, upper = -math.expm1(interval["log_upper"]), -math.expm1(interval["log_lower"])
+    if asked.guarantee == "relative":
+        return lower > 0.0 and (upper - lower) / 2.0 <= 0.999 * asked.epsilon * lower
+    return asked.guarantee == "additive" and (upper - lower) / 2.0 <= 0.999 * asked.epsilon
 
 
-def _sampled(
-    question: Question, guarantee: str, of: str, epsilon: float, delta: float, rng: np.random.Generator, limit: Limit
-) -> Estimate:
+def _sampled(question: Question, asked: Asked, rng: np.random.Generator, limit: Limit) -> Estimate:
     """Worlds are drawn until the stopping rule of the guarantee says that there are enough."""
-    failure = of == "complement" and guarantee == "relative"
-    wanted = successes_needed(epsilon, delta) if guarantee == "relative" else 0
-    most = UNLIMITED if wanted else draws_needed(epsilon, delta)
-    drawn = _draw(question, rng, limit, successes=wanted, max_draws=most, of_failure=failure)
-    draws, successes, complete = drawn["draws"], drawn["successes"], bool(drawn["complete"])
-    if complete and wanted:
-        share = (wanted - 1) / (draws - 1)
-        low, high = share / (1.0 + epsilon), min(1.0, share / (1.0 - epsilon))
-    else:
-        share = successes / draws if draws else 0.5
-        # What so many draws prove with probability 1 - delta, by Hoeffding's inequality, if the rule was cut short.
-        width = epsilon if complete else math.sqrt(math.log(2.0 / delta) / (2.0 * draws)) if draws else 1.0
-        low, high = max(0.0, share - width), min(1.0, share + width)
-    logs: dict[str, Any] = {"log_prob": safe_log(share), "log_lower": safe_log(low), "log_upper": safe_log(high)}
-    if failure:
-        logs = {
-            "log_prob": log1mexp(logs["log_prob"]), "log_lower": log1mexp(logs["log_upper"]),
-            "log_upper": log1mexp(logs["log_lower"]), "log_complement": logs["log_prob"],
-            "log_complement_lower": logs["log_lower"], "log_complement_upper": logs["log_upper"],
-        }  # fmt: skip
-    return Estimate(
-        guarantee=guarantee if complete else "none", engine="reach", epsilon=epsilon, delta=delta, samples=draws,
-        met=complete, info={"looks": drawn["looks"], "successes": successes, "of": of}, **logs,
-    )  # fmt: skip
+    relative = asked.guarantee == "relative"
+    drawn = _draw(
+        question,
+        rng,
+        limit,
+        successes=successes_needed(asked.epsilon, asked.delta) if relative else 0,
+        max_draws=UNLIMITED if relative else draws_needed(asked.epsilon, asked.delta),
+        of_failure=asked.of_failure,
+    )
+    if drawn["impossible"]:
+        return exact_estimate(-math.inf, "reach", delta=0.0, info={"why": "no way leads to a terminal"})
+    estimate = from_draws(
+        drawn,
+        "reach",
+        guarantee=asked.guarantee,
+        epsilon=asked.epsilon,
+        delta=asked.delta,
+        info={"looks": drawn["looks"], "of": asked.of},
+    )
+    if not asked.of_failure:
+        return estimate
+    return estimate.replace(  # what was drawn are failures
+        log_prob=estimate.log_complement,
+        log_lower=log1mexp(estimate.log_upper),
+        log_upper=log1mexp(estimate.log_lower),
+        log_certified_upper=0.0,
+        log_complement=estimate.log_prob,
+        log_complement_lower=estimate.log_lower,
+        log_complement_upper=estimate.log_upper,
+    )
 
 
 def _draw(question: Question, rng: np.random.Generator, limit: Limit, **asked: Any) -> Table:
@@ -214,10 +231,12 @@ def _draw(question: Question, rng: np.random.Generator, limit: Limit, **asked: A
 
 def _clip(estimate: Estimate, solved: Solved) -> Estimate:
     """Moves a sampled answer into the certified bounds of an unfinished exact run: towards the truth."""
-    log_lower, log_upper = safe_log(solved.lower), safe_log(solved.upper)
+    sure = solved.interval()
+    log_lower = max(sure["log_certified_lower"], estimate.log_certified_lower)
+    log_upper = min(sure["log_certified_upper"], estimate.log_certified_upper)
 
     def inside(x: float) -> float:
-        return min(max(x, log_lower), log_upper)
+        return float(min(max(x, log_lower), log_upper))
 
     changed = {name: inside(getattr(estimate, name)) for name in ("log_prob", "log_lower", "log_upper")}
     return estimate.replace(log_certified_lower=log_lower, log_certified_upper=log_upper, **changed)
@@ -230,45 +249,124 @@ def reached(
     node_prob: Any = None,
     *,
     hops: int | None = None,
+    guarantee: str | None = None,
     epsilon: float = 0.01,
     delta: float = 0.05,
     rng: Seed = None,
     timeout: float | None = None,
     threads: int | None = None,
 ) -> Table:
-    """The probability that each node is reached from the source, for all nodes at once, within epsilon.
+    """The probability that each node is reached from the source, for all nodes at once.
 
-    Columns: node, prob, lower, upper; each interval holds with probability 1 - delta on its own. ``samples`` and
-    ``met`` are those of the whole. Their sum is the expected number of nodes that are reached: ``expected_reached``.
+    Columns: node, prob, lower, upper, exact. ``guarantee`` is "exact" or "additive": within epsilon, each interval with
+    probability 1 - delta on its own. Without one, nodes that are quickly solved are exact and the others additive.
+    ``samples``, ``seed`` and ``met`` are those of the whole. The sum is the expected number of nodes that are reached:
+    ``expected_reached``.
     """
+    if guarantee not in (None, "exact", "additive"):
+        raise ValueError(f"reached() is 'exact' or 'additive', not {guarantee!r}")
     check_tolerance(epsilon, delta)
+    limit = make_limit(timeout, threads)
+    generator, seed = make_rng(rng)
     network = read_network(edges, directed=directed, node_prob=node_prob)
-    question = Question(network, (network.number(source, "source"),), hops)
-    generator, _ = make_rng(rng)
-    most = draws_needed(epsilon, delta)
-    drawn = _draw(
-        question, generator, make_limit(timeout, threads), successes=0, max_draws=most, of_failure=False,
-        count_nodes=True,
-    )  # fmt: skip
-    draws = max(int(drawn["draws"]), 1)
-    met = bool(drawn["complete"])
-    width = epsilon if met else math.sqrt(math.log(2.0 / delta) / (2.0 * draws))
-    prob = drawn["reached"] / draws
-    return {
-        "node": list(network.nodes),
-        "prob": prob,
-        "lower": np.maximum(prob - width, 0.0),
-        "upper": np.minimum(prob + width, 1.0),
-        "samples": int(drawn["draws"]),
-        "met": met,
-    }
+    question = Question(network, (network.number(source, "source"),), _checked_hops(hops))
+    lower, upper, exact = _reached_exactly(question, limit, insist=guarantee == "exact")
+    prob, samples, met = (lower + upper) / 2.0, 0, bool(exact.all())
+    if not met and guarantee != "exact":
+        mean, samples, met = _reached_sampled(question, draws_needed(epsilon, delta), generator, limit)
+        width = epsilon if met else anytime_width(samples, delta)
+        prob = np.where(exact, prob, np.clip(mean, lower, upper))
+        lower = np.where(exact, lower, np.clip(mean - width, lower, upper))
+        upper = np.where(exact, upper, np.clip(mean + width, lower, upper))
+    table: Table = {"node": list(network.nodes), "prob": prob, "lower": lower, "upper": upper, "exact": exact}
+    return {**table, "samples": samples, "seed": seed, "met": met}
+
+
+def _reached_exactly(question: Question, limit: Limit, insist: bool) -> tuple[FloatArray, FloatArray, Any]:
+    """(lower, upper, whether they are the exact answer) for every node: the frontier method, one target at a time."""
+    network, (source,) = question.network, question.terminals
+    lower, upper = np.zeros(network.num_nodes), np.ones(network.num_nodes)
+    exact = np.zeros(network.num_nodes, dtype=bool)
+    lower[source] = upper[source] = network.node_prob[source]
+    exact[source] = True
+    if not insist and network.num_nodes * network.num_links > EXACT_PAIRS:
+        return lower, upper, exact
+    states = UNLIMITED if insist else STATES
+    for node in range(network.num_nodes):
+        if node == source or limit.expired or states <= 0:
+            continue
+        solved = solve(Question(network, (source, node), question.hops), limit, Budget(states=states))
+        interval = solved.interval()
+        lower[node], upper[node] = math.exp(interval["log_lower"]), math.exp(interval["log_upper"])
+        exact[node] = solved.complete
+        if solved.complete:
+            lower[node], upper[node] = max(lower[node] - 2**-53, 0.0), min(upper[node] + 2**-53, 1.0)
+        states -= solved.states
+    return lower, upper, exact
+
+
+def _reached_sampled(
+    question: Question, draws: int, rng: np.random.Generator, limit: Limit
+) -> tuple[FloatArray, int, bool]:
+    drawn = _draw(question, rng, limit, successes=0, max_draws=draws, of_failure=False, count_nodes=True)
+    mean: FloatArray = drawn["reached"] / max(int(drawn["draws"]), 1)
+    return mean, int(drawn["draws"]), bool(drawn["complete"])
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """An expected number and what is promised about it, with the names of an Estimate."""
+
+    value: float
+    lower: float
+    upper: float
+    guarantee: str
+    epsilon: float | None
+    delta: float
+    samples: int
+    seed: int
+    met: bool
 
 
 def expected_reached(
-    edges: Any, source: Hashable, directed: bool = False, node_prob: Any = None, **asked: Any
-) -> float:
-    """The expected number of nodes that are reached from the source, itself included, by linearity."""
-    return float(np.sum(reached(edges, source, directed, node_prob, **asked)["prob"]))
+    edges: Any,
+    source: Hashable,
+    directed: bool = False,
+    node_prob: Any = None,
+    *,
+    hops: int | None = None,
+    guarantee: str | None = None,
+    epsilon: float = 0.01,
+    delta: float = 0.05,
+    rng: Seed = None,
+    timeout: float | None = None,
+    threads: int | None = None,
+) -> Expectation:
+    """The expected number of nodes that are reached from the source, itself included.
+
+    Exact where ``reached`` is; otherwise within ``epsilon`` times the number of nodes, with probability 1 - delta.
+    """
+    if guarantee not in (None, "exact", "additive"):
+        raise ValueError(f"expected_reached() is 'exact' or 'additive', not {guarantee!r}")
+    check_tolerance(epsilon, delta)
+    limit = make_limit(timeout, threads)
+    generator, seed = make_rng(rng)
+    network = read_network(edges, directed=directed, node_prob=node_prob)
+    question = Question(network, (network.number(source, "source"),), _checked_hops(hops))
+    lower, upper, exact = _reached_exactly(question, limit, insist=guarantee == "exact")
+    low, high = float(lower.sum()), float(upper.sum())
+    if exact.all() or guarantee == "exact":
+        met = bool(exact.all())
+        return Expectation((low + high) / 2.0, low, high, "exact" if met else "bounds", None, 0.0, 0, seed, met)
+    # The number of nodes reached, over all nodes, lies in [0, 1]: Hoeffding's inequality.
+    wanted = math.ceil(math.log(2.0 / delta) / (2.0 * epsilon**2))
+    mean, samples, met = _reached_sampled(question, wanted, generator, limit)
+    width = network.num_nodes * (epsilon if met else anytime_width(samples, delta))
+    value = float(np.clip(mean.sum(), low, high)) if samples else (low + high) / 2.0
+    return Expectation(
+        value, max(low, value - width), min(high, value + width), "additive" if met else "none", epsilon, delta,
+        samples, seed, met,
+    )  # fmt: skip
 
 
 def importance(
@@ -375,16 +473,8 @@ def draw(
 
 
 def _diagram(question: Question, timeout: float | None) -> Solved:
-    solved = solve(
-        question.network,
-        question.terminals,
-        question.hops,
-        make_limit(timeout, 1),
-        states=UNLIMITED,
-        keep=KEPT_NODES,
-        all_links=True,
-    )
-    if solved.diagrams is None:
+    solved = solve(question, make_limit(timeout, 1), Budget(keep=KEPT_NODES, all_links=True))
+    if not solved.kept:
         raise LimitError(
             f"the network is {solved.width} nodes wide: its decision diagram did not fit into {KEPT_NODES:,} nodes "
             "or the time limit, so importance cannot be had exactly"

@@ -9,6 +9,7 @@ expression, so derivatives lead back to the original links.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -27,6 +28,17 @@ class Block:
     links: list[tuple[int, int, int]]
     """(tail, head, variable) of each link"""
     terminals: set[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """The probabilities that each variable is up and that it is down.
+
+    Links side by side may be down with 1e-30: both are kept, since 1 - up would be 0.
+    """
+
+    up: FloatArray
+    down: FloatArray
 
 
 @dataclass(slots=True)
@@ -51,17 +63,18 @@ class Reduction:
         self.made.append((series, tuple(parts)))
         return self.num_links + self.num_nodes + len(self.made) - 1
 
-    def values(self, prob: FloatArray) -> FloatArray:
-        """float64: the probability of every variable, made ones included, from those of links and nodes."""
-        value = np.concatenate([prob, np.empty(len(self.made))])
+    def values(self, prob: FloatArray, complement: FloatArray | None = None) -> Values:
+        """The probability of every variable, made ones included, from those of links and nodes."""
+        up = np.concatenate([prob, np.empty(len(self.made))])
+        down = np.concatenate([1.0 - prob if complement is None else complement, np.empty(len(self.made))])
         for i, (series, parts) in enumerate(self.made, start=len(prob)):
-            chosen = value[list(parts)]
-            value[i] = chosen.prod() if series else -np.expm1(np.log1p(-np.minimum(chosen, 1.0 - 2**-53)).sum())
-            if not series and chosen.max() == 1.0:
-                value[i] = 1.0
-        return value
+            own = list(parts)
+            some, none = (down, up) if series else (up, down)  # one part of the kind `some` is enough for it
+            none[i] = none[own].prod()
+            some[i] = 1.0 if some[own].max() == 1.0 else -math.expm1(sum(math.log1p(-x) for x in some[own]))
+        return Values(up, down)
 
-    def push_back(self, value: FloatArray, slope: FloatArray) -> FloatArray:
+    def push_back(self, values: Values, slope: FloatArray) -> FloatArray:
         """Derivatives by links and nodes from derivatives by all variables, by the chain rule."""
         slope = slope.copy()
         for i in range(len(self.made) - 1, -1, -1):
@@ -69,10 +82,18 @@ class Reduction:
             place = self.num_links + self.num_nodes + i
             if slope[place] == 0.0:
                 continue
-            for part in parts:
-                others = [value[o] if series else 1.0 - value[o] for o in parts if o != part]
-                slope[part] += slope[place] * float(np.prod(others))
+            others = products_of_others((values.up if series else values.down)[list(parts)])
+            for part, product in zip(parts, others, strict=True):
+                slope[part] += slope[place] * product
         return slope[: self.num_links + self.num_nodes]
+
+
+def products_of_others(factors: FloatArray) -> FloatArray:
+    """The product of all factors but one, for each of them, without division."""
+    before = np.cumprod(np.concatenate([[1.0], factors[:-1]])) if len(factors) else np.ones(0)
+    after = np.cumprod(np.concatenate([[1.0], factors[:0:-1]]))[::-1] if len(factors) else np.ones(0)
+    product: FloatArray = before * after
+    return product
 
 
 def reduce_network(
