@@ -35,6 +35,7 @@
 
 namespace creation {
 
+constexpr double kMostRejected = 3.0;  // a draw of the slow times is accepted with at least exp of minus this
 constexpr double kSafe = 1.0 - 1e-9;  // lower bounds are moved down by more than their rounding
 
 struct Graph {
@@ -146,16 +147,16 @@ inline double minimum_cut(const Graph &g, Pace &pace) {
 
 // The weight of a packing of spanning trees within the rates: again and again the tree of the links loaded least.
 inline double tree_packing(const Graph &g, Pace &pace) {
+    // An element of several ends is a chain of links that share its rate: a partition that a tree crosses in some of
+    // them is cut by the element.
     struct Link {
-        int32_t u, v;
-        double room, load;
+        int32_t u, v, element;
     };
     std::vector<Link> links;
-    for (int64_t e = 0; e < g.num_elements; ++e) {
-        const int64_t ends = g.start[e + 1] - g.start[e];
+    std::vector<double> load(g.num_elements, 0.0);
+    for (int64_t e = 0; e < g.num_elements; ++e)
         for (int64_t i = g.start[e]; i + 1 < g.start[e + 1]; ++i)
-            links.push_back({g.end[i], g.end[i + 1], g.rate[e] / static_cast<double>(ends - 1), 0.0});
-    }
+            links.push_back({g.end[i], g.end[i + 1], static_cast<int32_t>(e)});
     const auto size = static_cast<int64_t>(links.size());
     const int64_t trees = std::clamp<int64_t>(4000000 / std::max<int64_t>(size, 1), 16, 256);
     std::vector<int32_t> order(size);
@@ -165,7 +166,8 @@ inline double tree_packing(const Graph &g, Pace &pace) {
     for (int64_t tree = 0; tree < trees; ++tree) {
         // What a link would be loaded with, so that thin links are spared from the first tree on.
         std::sort(order.begin(), order.end(), [&](int32_t x, int32_t y) {
-            const double a = links[x].load + 1.0 / links[x].room, b = links[y].load + 1.0 / links[y].room;
+            const int32_t e = links[x].element, f = links[y].element;
+            const double a = load[e] + 1.0 / g.rate[e], b = load[f] + 1.0 / g.rate[f];
             return a != b ? a < b : x < y;
         });
         found.clear();
@@ -174,7 +176,7 @@ inline double tree_packing(const Graph &g, Pace &pace) {
             const int32_t u = found.find(links[i].u), v = found.find(links[i].v);
             if (u == v) continue;
             found.parent[u] = v;
-            most = std::max(most, links[i].load += 1.0 / links[i].room);
+            most = std::max(most, load[links[i].element] += 1.0 / g.rate[links[i].element]);
             if (++joined == g.num_nodes) break;
         }
         if (joined < g.num_nodes) return 0.0;
@@ -220,7 +222,8 @@ inline Scale find_scale(const Graph &g, Pace &pace) {
             base = std::min(base, std::max({out.cut, out.trees * J, own}) - step * (J - 1.0));
         }
         pace.check(stages);
-        if (step <= 0.0 || base <= 0.0) continue;
+        // With small steps hardly a draw would be accepted, and B would be too large to be of use.
+        if (step <= 0.0 || base <= 0.0 || static_cast<double>(stages) * std::exp(-step) > kMostRejected) continue;
         const double log_scale = log_beta_law(std::exp(-step), base / step, static_cast<double>(stages));
         if (log_scale < out.log_scale) out.base = base, out.step = step, out.log_scale = log_scale;
     }
