@@ -357,3 +357,30 @@ def test_seeds_are_told_and_repeat() -> None:
         again = network.reliability(links, 0, 255, guarantee="additive", epsilon=0.01, rng=first.seed)
         assert (first.prob, first.samples) == (again.prob, again.samples)
     assert successes_needed(0.1, 0.05) == 385
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    from typer.testing import CliRunner
+
+    from sharpdnf.cli import app
+
+    result = CliRunner().invoke(app, ["network", *arguments])
+    return result.exit_code, result.output
+
+
+def test_the_command_answers_and_says_what_is_wrong(tmp_path) -> None:
+    path, nodes, picture = tmp_path / "bridge.csv", tmp_path / "nodes.csv", tmp_path / "x.svg"
+    path.write_text("".join(f"{u},{v},{p}\n" for u, v, p in BRIDGE))
+    nodes.write_text("a,0.5\n")
+    code, text = run(str(path), "--source", "a", "--target", "d", "--importance", "--strengthen", "1")
+    assert code == 0 and "0.941" in text and "0.0388" in text and "0.976" in text
+    code, text = run(str(path), "--source", "a", "--target", "d", "--node-prob", str(nodes), "--json")
+    assert code == 0 and '"prob": 0.4705' in text
+    code, text = run(str(path), "--source", "a", "--reached", "--guarantee", "exact")
+    assert code == 0 and "0.9688" in text
+    assert run(str(path), "--draw", str(picture))[0] == 0 and picture.exists()
+    for wrong in (["--source", "a"], ["--reached"], ["--source", "a", "--target", "zz"]):
+        assert run(str(path), *wrong)[0] != 0
+    wide = tmp_path / "wide.csv"
+    wide.write_text("".join(f"{u},{v},{p}\n" for u, v, p in grid(30, 0.9)))
+    assert run(str(wide), "--guarantee", "exact", "--timeout", "0.2")[0] == 3

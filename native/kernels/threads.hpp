@@ -43,6 +43,7 @@ template <class Work, class Tally>
 void in_order(int threads, int places, const Work &work, const Tally &tally, Poll &poll) {
     std::vector<char> done(places);
     for (uint64_t first = 0;; first += static_cast<uint64_t>(places)) {
+        if (poll.look()) return;  // a block may be too short to ask
         std::atomic<int> taken{0};
         std::fill(done.begin(), done.end(), 0);
         run_on_threads(threads - 1, [&](int t) {

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,7 +28,9 @@ def network(
     importance: Annotated[bool, typer.Option("--importance", help="how much each link matters")] = False,
     strengthen: Annotated[int | None, typer.Option(min=1, metavar="K", help="the K links to strengthen first")] = None,
     draw: Annotated[Path | None, typer.Option(help="a picture, .svg or .png, links coloured by importance")] = None,
-    guarantee: Annotated[str | None, typer.Option(help="exact, relative, additive or bounds")] = None,
+    guarantee: Annotated[
+        str | None, typer.Option(help="exact, relative, additive, bounds; default: exact or relative")
+    ] = None,
     of: Annotated[str, typer.Option(help="what a relative guarantee is about: prob or complement")] = "prob",
     epsilon: Annotated[float, typer.Option("-e", "--epsilon", help="tolerance, relative or additive")] = 0.1,
     delta: Annotated[float, typer.Option("-d", "--delta", help="probability of missing it")] = 0.05,
@@ -34,26 +38,37 @@ def network(
     timeout: Annotated[float | None, typer.Option(min=0, help="seconds; then the best so far, exit code 3")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object a line")] = False,
 ) -> None:
-    """The reliability of a network whose links (and nodes) work with given probabilities."""
+    """The reliability of a network whose links (and nodes) work with given probabilities.
+
+    With --source and --target: are these two connected? With --terminals: are these? With neither: are all nodes?
+    """
     from sharpdnf.fronts import network as front
     from sharpdnf.fronts.links import read_network, read_node_prob
 
     nodes = None if node_prob is None else read_node_prob(Path(node_prob))
     graph = read_network(edges, directed=directed, node_prob=nodes)
     names = None if terminals is None else [name.strip() for name in terminals.split(",") if name.strip()]
+    asked: dict[str, Any] = {
+        "guarantee": guarantee,
+        "epsilon": epsilon,
+        "delta": delta,
+        "rng": seed,
+        "timeout": timeout,
+    }
     if reached:
         if source is None:
             raise typer.BadParameter("--reached needs --source")
-        asked: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rng": seed, "timeout": timeout, "hops": hops}
-        table = front.reached(graph, source, **asked)
+        if target is not None or terminals is not None:
+            raise typer.BadParameter("--reached is about every node: leave --target and --terminals out")
+        with _working("searching"):
+            table = front.reached(graph, source, hops=hops, **asked)
         _print_table({name: table[name] for name in ("node", "prob", "lower", "upper")}, as_json)
         if not table["met"]:
             raise typer.Exit(3)
         return
     where: dict[str, Any] = {"source": source, "target": target, "terminals": names, "hops": hops}
-    answer = front.reliability(
-        graph, **where, guarantee=guarantee, of=of, epsilon=epsilon, delta=delta, rng=seed, timeout=timeout
-    )
+    with _working("reliability"):
+        answer = front.reliability(graph, **where, of=of, **asked)
     if as_json:
         typer.echo(json.dumps(answer.to_dict()))
     else:
@@ -61,14 +76,28 @@ def network(
 
         typer.echo("\n".join(estimate_lines(answer)))
     if importance:
-        _print_table(front.importance(graph, **where, timeout=timeout), as_json)
+        with _working("importance"):
+            table = front.importance(graph, **where, timeout=timeout)
+        _print_table(table, as_json)
     if strengthen is not None:
-        _print_table(front.strengthen(graph, strengthen, **where, timeout=timeout), as_json)
+        with _working("links to strengthen"):
+            table = front.strengthen(graph, strengthen, **where, timeout=timeout)
+        _print_table(table, as_json)
     if draw is not None:
-        front.draw(graph, draw, **where, timeout=timeout)
+        with _working("drawing"):
+            front.draw(graph, draw, **where, timeout=timeout)
         typer.echo(f"the picture is in {draw}", err=True)
     if not answer.met:
         raise typer.Exit(3)
+
+
+def _working(what: str) -> contextlib.AbstractContextManager[Any]:
+    """Says on standard error what is going on, for as long as it takes, if a person is looking."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        return contextlib.nullcontext()
+    from rich.console import Console
+
+    return Console(stderr=True).status(f"{what} ...")
 
 
 def _print_table(table: dict[str, Any], as_json: bool) -> None:

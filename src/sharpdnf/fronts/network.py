@@ -3,7 +3,7 @@
 >>> from sharpdnf import network
 >>> bridge = [("a", "b", 0.9), ("a", "c", 0.8), ("b", "c", 0.5), ("b", "d", 0.8), ("c", "d", 0.9)]
 >>> round(network.reliability(bridge, "a", "d").prob, 6)
-0.9162
+0.941
 
 Exact answers come from the frontier method (``frontier``), whose cost grows with the width of the network and not with
 its number of paths. Where the network is too wide, worlds are drawn 512 at a time (``native/kernels/reach.hpp``) with
