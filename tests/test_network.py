@@ -14,7 +14,7 @@ import pytest
 from network_worlds import Case, failure, nodes_of, random_case, reliability, worlds
 from scipy import stats
 
-from sharpdnf.engines.counting import make_limit
+from sharpdnf.engines.front import make_limit
 from sharpdnf.engines.sampling import anytime_width, successes_needed
 from sharpdnf.errors import InvalidNetwork, LimitError
 from sharpdnf.fronts import network, rare
@@ -362,8 +362,9 @@ def test_seeds_are_told_and_repeat() -> None:
 def run(*arguments: str) -> tuple[int, str]:
     from typer.testing import CliRunner
 
-    from sharpdnf.cli import app
+    from sharpdnf.cli import app, load_commands
 
+    load_commands()
     result = CliRunner().invoke(app, ["network", *arguments])
     return result.exit_code, result.output
 

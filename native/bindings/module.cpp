@@ -17,6 +17,9 @@ void bind_lineage(nb::module_ &);
 void bind_creation(nb::module_ &);
 void bind_frontier(nb::module_ &);
 void bind_reach(nb::module_ &);
+void bind_circuit(nb::module_ &);
+void bind_exact(nb::module_ &);
+void bind_compiled(nb::module_ &);
 void bind_pivot(nb::module_ &);
 
 NB_MODULE(_native, m) {
@@ -35,5 +38,8 @@ NB_MODULE(_native, m) {
     bind_creation(m);
     bind_frontier(m);
     bind_reach(m);
+    bind_circuit(m);
+    bind_exact(m);
+    bind_compiled(m);
     bind_pivot(m);
 }

@@ -23,7 +23,7 @@ import numpy as np
 
 from sharpdnf import _native
 from sharpdnf.dnf import FloatArray
-from sharpdnf.engines.counting import Seed, make_limit, make_rng
+from sharpdnf.engines.front import Seed, make_limit, make_rng
 from sharpdnf.engines.sampling import UNLIMITED, anytime_width, draws_needed, from_draws, successes_needed
 from sharpdnf.errors import InvalidNetwork, LimitError
 from sharpdnf.estimate import Estimate, Limit, check_tolerance, exact_estimate, log1mexp
@@ -194,6 +194,7 @@ def _sampled(question: Question, asked: Asked, rng: np.random.Generator, limit: 
     if not asked.of_failure:
         return estimate
     return estimate.replace(  # what was drawn are failures
+        of="complement",
         log_prob=estimate.log_complement,
         log_lower=log1mexp(estimate.log_upper),
         log_upper=log1mexp(estimate.log_lower),

@@ -78,6 +78,7 @@ def _whole(failure: Estimate, solved: Solved) -> Estimate:
 
     certain = reliability(failure.log_certified_upper)
     return failure.replace(
+        of="complement",
         log_prob=reliability(failure.log_prob),
         log_lower=reliability(failure.log_upper),
         log_upper=reliability(failure.log_lower),
