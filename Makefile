@@ -6,7 +6,7 @@ SOURCES := pyproject.toml CMakeLists.txt $(shell find src native -type f -not -n
 export OMP_NUM_THREADS ?= 1
 export MKL_NUM_THREADS ?= 1
 
-.PHONY: help demo test lint bench bench-exact bench-neural bench-sql wheel sanitize sanitize-threads fuzz native clean
+.PHONY: help demo test lint bench bench-exact bench-neural bench-sql bench-network wheel sanitize sanitize-threads fuzz native clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 16
@@ -59,6 +59,9 @@ bench-neural: $(VENV)/installed  ## the network against the matrix-product peak
 bench-sql: $(VENV)/installed  ## probabilistic SQL against the rewritten SQL itself
 	$(BIN)/pip install -q tpchgen-cli
 	$(BIN)/python benchmarks/sql.py
+
+bench-network: $(VENV)/installed  ## networks: a million links in passes over them, grids exactly, rare failures
+	$(BIN)/python benchmarks/network.py
 
 wheel: $(VENV)/tools  ## dist/sharpdnf-*.whl, tried in an empty environment
 	rm -rf dist build/wheel-check
