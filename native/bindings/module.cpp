@@ -14,6 +14,7 @@ void bind_generate(nb::module_ &);
 void bind_batch(nb::module_ &);
 void bind_layers(nb::module_ &);
 void bind_lineage(nb::module_ &);
+void bind_circuit(nb::module_ &);
 void bind_pivot(nb::module_ &);
 
 NB_MODULE(_native, m) {
@@ -29,5 +30,6 @@ NB_MODULE(_native, m) {
     bind_batch(m);
     bind_layers(m);
     bind_lineage(m);
+    bind_circuit(m);
     bind_pivot(m);
 }

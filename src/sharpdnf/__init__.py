@@ -19,6 +19,9 @@ if TYPE_CHECKING:
         most_probable_model,
         sample_models,
     )
+    from sharpdnf.builder import Builder
+    from sharpdnf.circuit import Circuit
+    from sharpdnf.circuit_formats import read_circuit, write_circuit
     from sharpdnf.dnf import DNF, Batch
     from sharpdnf.engines.counting import count
     from sharpdnf.engines.many import count_many
@@ -35,6 +38,10 @@ if TYPE_CHECKING:
 _HOME = {
     "DNF": "dnf",
     "Batch": "dnf",
+    "Circuit": "circuit",
+    "Builder": "builder",
+    "read_circuit": "circuit_formats",
+    "write_circuit": "circuit_formats",
     "Estimate": "estimate",
     "SharpDNFError": "errors",
     "ParseError": "errors",
@@ -62,6 +69,7 @@ _HOME = {
 _EXTRA = {"torch": "neural", "safetensors": "neural", "duckdb": "sql", "sqlglot": "sql", "pyarrow": "sql"}
 __all__ = [  # noqa: RUF022 - in the order a newcomer meets them
     "DNF", "Batch", "read", "reads", "write", "writes",
+    "Circuit", "Builder", "read_circuit", "write_circuit",
     "count", "count_many", "Estimate", "discover", "engine",
     "marginals", "influence", "Influence", "sample_models", "condition", "conditional", "most_probable_model",
     "count_weights",

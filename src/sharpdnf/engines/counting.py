@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from sharpdnf.circuit import Circuit
 from sharpdnf.dnf import DNF
 from sharpdnf.engines.auto import clip
 from sharpdnf.engines.bounds import certified_bounds
@@ -25,7 +26,7 @@ not be."""
 
 
 def count(
-    dnf: DNF,
+    dnf: DNF | Circuit,
     *,
     guarantee: str | None = None,
     epsilon: float = 0.1,
@@ -42,6 +43,11 @@ def count(
     "bounds" (a certain interval) or "none"; None means the engine's own, relative for ``auto``. At ``timeout``
     seconds the best answer so far comes back with ``met=False`` and its certified bounds.
     """
+    if isinstance(dnf, Circuit):
+        from sharpdnf.engines.circuits import count_circuit
+
+        limits: dict[str, Any] = {"timeout": timeout, "threads": threads, "engine": engine, **options}
+        return count_circuit(dnf, guarantee=guarantee, epsilon=epsilon, delta=delta, rng=rng, **limits)
     started = time.perf_counter()
     found = find(engine)
     check_options(found, options)

@@ -9,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from sharpdnf import _native
+from sharpdnf.circuit import Circuit
 from sharpdnf.dnf import DNF, Batch
 from sharpdnf.engines.counting import Seed, count, count_together, make_limit, make_rng
 from sharpdnf.engines.registry import check_guarantee, find
-from sharpdnf.estimate import GUARANTEES, check_tolerance
+from sharpdnf.estimate import GUARANTEES, Estimate, check_tolerance
 
 Table = dict[str, npt.NDArray[Any]]
 METHODS = np.array(["trivial", "simplify", "bounds", "dtree", "sampling", "conditioned"], dtype=object)
@@ -22,7 +23,7 @@ assert PROMISES == GUARANTEES
 
 
 def count_many(
-    batch: Batch | Iterable[DNF],
+    batch: Batch | Circuit | Iterable[DNF | Circuit],
     *,
     guarantee: str | None = None,
     epsilon: float = 0.1,
@@ -35,12 +36,23 @@ def count_many(
 ) -> Table:
     """Counts every formula; returns columns, one entry a formula. ``delta`` holds for each formula on its own.
 
+    A circuit, or circuits among the formulas, have an entry for every output; circuits over one set of variables share
+    their draws.
+
     Columns: prob, lower, upper, certified_lower, certified_upper, their log_ versions, guarantee, engine, samples,
     met, seed (of the whole run, the same in every row). Formula i's draws depend on (seed, i) alone. At ``timeout``
     what is left gets certified bounds, met False.
     """
     check_tolerance(epsilon, delta)
-    stacked = batch if isinstance(batch, Batch) else Batch.of(batch)
+    from sharpdnf.engines.circuits import as_circuits, count_circuits
+
+    batch = batch if isinstance(batch, Batch | Circuit) else list(batch)
+    circuits = None if isinstance(batch, Batch) else as_circuits(batch)
+    if circuits is not None:
+        limits: dict[str, Any] = {"timeout": timeout, "threads": threads, "engine": engine, **options}
+        common: dict[str, Any] = {"guarantee": guarantee, "epsilon": epsilon, "delta": delta, "rng": rng}
+        return _columns(*count_circuits(circuits, **common, **limits))
+    stacked = batch if isinstance(batch, Batch) else Batch.of(batch)  # type: ignore[arg-type]
     if engine != "auto":
         asked = {"guarantee": guarantee, "epsilon": epsilon, "delta": delta, "engine": engine, "threads": threads}
         return _one_by_one(stacked, rng, timeout, {**asked, **options})
@@ -73,6 +85,10 @@ def _one_by_one(batch: Batch, rng: Seed, timeout: float | None, asked: dict[str,
         for index in range(len(batch)):
             left = None if timeout is None else limit.seconds_left
             estimates.append(count(batch[index], rng=generator, timeout=left, **asked))
+    return _columns(estimates, seed)
+
+
+def _columns(estimates: list[Estimate], seed: int) -> Table:
     table: Table = {name: np.array([getattr(e, name) for e in estimates], dtype=np.float64) for name in LOGS}
     table["samples"] = np.array([e.samples for e in estimates], dtype=np.int64)
     table["met"] = np.array([e.met for e in estimates], dtype=bool)
