@@ -21,9 +21,9 @@ LAYERS = [
     "compiled circuit_compile circuit_formats nnf formats simplify generate learn",
     "engines",
     "analysis sensitivity",
-    "sql",
+    "fronts sql",
     "report reproduce show",
-    "cli cli_learn cli_reproduce cli_sql",
+    "cli cli_faulttree cli_learn cli_reproduce cli_sql",
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names.split()}
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sharpdnf.dnf import DNF
     from sharpdnf.estimate import Estimate
 
-EXTENSIONS = ("cli_learn", "cli_reproduce", "cli_sql")  # each adds its commands with add_commands(app)
+EXTENSIONS = ("cli_faulttree", "cli_learn", "cli_reproduce", "cli_sql")  # each adds its commands with add_commands(app)
 INTERNAL, BAD_INPUT, NOT_MET, INTERRUPTED, BROKEN_PIPE = 1, 2, 3, 130, 141
 
 app = typer.Typer(

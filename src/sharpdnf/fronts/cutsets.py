@@ -82,23 +82,6 @@ class CutSets:
         log_none = sum(math.log1p(-chance) for chance in certain) - float((np.maximum(sums, 0.0) / k).sum())
         return -math.expm1(log_none)
 
-    def holding(self, place: int) -> CutSets:
-        """The cut sets that hold the variable at this level of the diagram."""
-        keep = np.zeros(self.num_nodes + 2, dtype=np.int32)
-        level, lo, hi = [], [], []
-        for i, (at, low, high) in enumerate(zip(self.level.tolist(), self.lo.tolist(), self.hi.tolist(), strict=True)):
-            if at > place:  # copied as it is: a set that comes here without the variable never gets it
-                level.append(at), lo.append(low), hi.append(high)
-                continue
-            low, high = (0, high) if at == place else (int(keep[low]), int(keep[high]))
-            if at < place and high == 0:
-                keep[i + 2] = low
-                continue
-            level.append(at), lo.append(low), hi.append(high)
-            keep[i + 2] = len(level) + 1
-        arrays = (np.array(values, np.int32) for values in (level, lo, hi))
-        return CutSets(*arrays, int(keep[self.root]), self.variables)
-
     def likeliest(self, prob: FloatArray | None = None) -> Iterator[tuple[tuple[int, ...], float]]:
         """(variables, probability) of one cut set after the other, in falling probability.
 
@@ -175,6 +158,21 @@ def reached(circuit: Circuit) -> npt.NDArray[np.bool_]:
     return out
 
 
+def restricted(circuit: Circuit) -> Circuit:
+    """The circuit of the first output over the variables that it depends on, in their order."""
+    kept = np.flatnonzero(reached(circuit))
+    kind, arg = circuit.kind[kept], circuit.arg[kept].copy()
+    place = np.zeros(circuit.num_gates, dtype=np.int32)
+    place[kept] = np.arange(len(kept))
+    variables = np.unique(arg[kind == VAR])
+    arg[kind == VAR] = np.searchsorted(variables, arg[kind == VAR])
+    pieces = [circuit.inputs[circuit.indptr[g] : circuit.indptr[g + 1]] for g in kept.tolist()]
+    indptr = np.concatenate([[0], np.cumsum(np.diff(circuit.indptr)[kept])]).astype(np.int64)
+    names = None if circuit.names is None else tuple(circuit.names[v] for v in variables.tolist())
+    inputs, output = place[np.concatenate(pieces)], place[circuit.outputs[:1]]
+    return Circuit(kind, arg, indptr, inputs, output, circuit.prob[variables], 0.0, names)
+
+
 def find_cut_sets(
     circuit: Circuit,
     *,
@@ -188,7 +186,7 @@ def find_cut_sets(
     variables = _depth_first(circuit)
     level = np.empty(circuit.num_vars, dtype=np.int32)
     level[variables] = np.arange(circuit.num_vars)
-    stopped, *arrays, root = _native.cut_sets(
+    stopped, level_of_node, lo, hi, root = _native.cut_sets(
         *circuit.arrays,
         circuit.prob,
         output=int(circuit.outputs[0]),
@@ -204,7 +202,7 @@ def find_cut_sets(
             f"the minimal cut sets do not fit into {why}: ask for those up to an order or above a cut-off; "
             "the probability of the top event does not need them"
         )
-    return CutSets(*arrays, root, variables)
+    return CutSets(level_of_node, lo, hi, root, variables)
 
 
 def _depth_first(circuit: Circuit) -> npt.NDArray[np.int64]:
