@@ -6,7 +6,7 @@ SOURCES := pyproject.toml CMakeLists.txt $(shell find src native -type f -not -n
 export OMP_NUM_THREADS ?= 1
 export MKL_NUM_THREADS ?= 1
 
-.PHONY: help demo test lint bench bench-neural bench-sql wheel sanitize native clean
+.PHONY: help demo test lint bench bench-exact bench-neural bench-sql wheel sanitize native clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 16
@@ -46,6 +46,11 @@ lint: $(VENV)/dependencies
 
 bench: $(VENV)/installed  ## engines: errors beside times, against one pass over the literals
 	$(BIN)/python benchmarks/engines.py
+	$(BIN)/python benchmarks/circuits.py
+
+bench-exact: $(VENV)/installed  ## exact answers beside pyganak and PySDD, and d4 and sharpSAT-TD where they are on PATH
+	$(BIN)/pip install -q pysdd
+	$(BIN)/python benchmarks/exact.py
 
 bench-neural: $(VENV)/installed  ## the network against the matrix-product peak
 	$(BIN)/pip install -q torch_geometric

@@ -20,7 +20,7 @@ LAYERS = [
     "circuit builder relax",
     "compiled circuit_compile circuit_formats nnf formats simplify generate learn",
     "engines",
-    "analysis sensitivity",
+    "analysis circuit_analysis sensitivity",
     "fronts sql",
     "report reproduce show",
     "cli cli_faulttree cli_learn cli_reproduce cli_sql",

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from sharpdnf import DNF, count, formats, reads, show
+from sharpdnf import DNF, Builder, Circuit, count, formats, reads, show, write_circuit
 from sharpdnf.cli import main, parse_options
 from sharpdnf.estimate import Estimate
 
@@ -449,3 +449,24 @@ def test_the_guarantee_in_words() -> None:
     assert "without a promise" in show.guarantee(estimate.replace(guarantee="none", epsilon=None, delta=None))
     lines = show.competition_lines(DNF.from_clauses([[1]], prob=[0.3]), estimate.replace(met=False))
     assert "pac" not in lines
+
+
+def test_count_reads_circuits(run: Run, tmp_path: Path) -> None:
+    circuit = Circuit.parse("(a | ~b) & c", {"a": 0.5, "b": 0.5, "c": 0.5})
+    for name in ("one.json", "one.nnf", "one.txt"):
+        write_circuit(circuit, tmp_path / name, "c2d" if name.endswith("nnf") else "json")
+        code, out, _ = run("count", str(tmp_path / name), "--guarantee", "exact")
+        assert code == 0
+        assert re.search(r"models +3\n", out)
+        assert "0.375" in out
+    b = Builder()
+    x = b.var("x", 0.25)
+    write_circuit(b.build(x, ~x, names=["yes", "no"]), tmp_path / "two.json")
+    code, out, _ = run("count", str(tmp_path / "two.json"), "--json")
+    assert code == 0
+    assert [json.loads(line)["prob"] for line in out.splitlines()] == pytest.approx([0.25, 0.75])
+    assert "two.json[no]" in out
+    (tmp_path / "bad.json").write_text("{")
+    code, _, err = run("count", str(tmp_path / "bad.json"))
+    assert code == 2
+    assert "bad.json" in err

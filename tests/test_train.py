@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from sharpdnf.cli_learn import _stages  # noqa: E402
 from sharpdnf.dnf import DNF  # noqa: E402
 from sharpdnf.engines.sampling import label as sampling_label  # noqa: E402
 from sharpdnf.errors import CheckpointError, ConfigError, SharpDNFError  # noqa: E402
@@ -196,6 +198,18 @@ def test_shipped_experiments_run(file, tmp_path):
     run = replace(config.run, device="cpu", steps=2, init="")
     network = train(replace(config, data=data, run=run), tmp_path, sampling_label)
     assert all(torch.isfinite(p).all() for p in network.parameters())
+
+
+@pytest.mark.parametrize("file", sorted(EXPERIMENTS.glob("*.toml")), ids=lambda p: p.stem)
+def test_shipped_experiments_go_on_from_what_fits(file, monkeypatch):
+    """The stages before are there, end somewhere, and their weights have the shapes that are gone on with."""
+    monkeypatch.chdir(EXPERIMENTS.parent)
+    stages = _stages(file.relative_to(EXPERIMENTS.parent), read_config)
+    assert stages[0][1].run.init == ""
+    for (_, before), (_, after) in pairwise(stages):
+        assert before.network.k == after.network.k and (before.loss.dense > 0) == (after.loss.dense > 0)
+    first = {"t2": "t2-1-small", "t32": "paper"}.get(file.stem, stages[0][0].stem)
+    assert stages[0][0].stem == first and stages[-1][0].stem == file.stem
 
 
 def test_label_sigma_and_losses():

@@ -22,8 +22,8 @@ import typer
 from sharpdnf.errors import SharpDNFError, SQLTimeout
 
 if TYPE_CHECKING:
+    from sharpdnf.circuit import Circuit
     from sharpdnf.dnf import DNF
-    from sharpdnf.estimate import Estimate
 
 EXTENSIONS = ("cli_faulttree", "cli_learn", "cli_reproduce", "cli_sql")  # each adds its commands with add_commands(app)
 INTERNAL, BAD_INPUT, NOT_MET, INTERRUPTED, BROKEN_PIPE = 1, 2, 3, 130, 141
@@ -68,6 +68,9 @@ def count(
     delta: Delta = 0.05,
     seed: Seed = None,
     guarantee: Guarantee = None,
+    of: Annotated[
+        str, typer.Option(help="what a relative guarantee is about: prob, or complement for 1 - probability")
+    ] = "prob",
     engine: EngineName = "auto",
     timeout: Timeout = None,
     threads: Threads = None,
@@ -78,36 +81,53 @@ def count(
 ) -> None:
     """The probability of each formula, and its guarantee."""
     import sharpdnf
-    from sharpdnf import formats, show
+    from sharpdnf import show
 
     if as_json and as_mcc:
         raise typer.BadParameter("choose one of --json and --mcc")
-    ask: dict[str, Any] = {"guarantee": guarantee, "epsilon": epsilon, "delta": delta, "rng": seed}
+    ask: dict[str, Any] = {"guarantee": guarantee, "of": of, "epsilon": epsilon, "delta": delta, "rng": seed}
     ask |= {"timeout": timeout, "threads": threads, "engine": engine, **parse_options(option)}
     width = max(4, *(len(name) for name in files))
-    code = 0
+    code, rows = 0, 0
     with Progress(len(files)) as progress:
-        for i, name in enumerate(files):
+        for file in files:
             try:
-                dnf = formats.read(name, dialect)
-                estimate: Estimate = sharpdnf.count(dnf, **ask)
+                read = formulas(file, dialect)
+                several = len(files) > 1 or len(read) > 1
+                answers = [(name, dnf, sharpdnf.count(dnf, **ask)) for name, dnf in read]
             except SharpDNFError as error:
                 if isinstance(error, ValueError):  # a mistake in the request, not in this file
                     raise
                 progress.complain(error)
                 code = worst(code, BAD_INPUT)
                 continue
-            if as_json:
-                text = show.json_line(name, estimate)
-            elif as_mcc:
-                text = (f"c o file {name}\n" if len(files) > 1 else "") + show.competition_lines(dnf, estimate)
-            elif len(files) > 1:
-                text = (show.row_header(width) + "\n" if i == 0 else "") + show.row(name, estimate, width)
-            else:
-                text = show.block(name, dnf, estimate)
-            progress.say(text)
-            code = worst(code, 0 if estimate.met else NOT_MET)
+            lines = []
+            for name, dnf, estimate in answers:
+                if as_json:
+                    lines.append(show.json_line(name, estimate))
+                elif as_mcc:
+                    lines += [f"c o file {name}"] * several + [show.competition_lines(dnf, estimate)]
+                elif several:
+                    lines += [show.row_header(width)] * (rows == 0) + [show.row(name, estimate, width)]
+                else:
+                    lines.append(show.block(name, dnf, estimate))
+                rows += 1
+                code = worst(code, 0 if estimate.met else NOT_MET)
+            progress.say("\n".join(lines))
     raise typer.Exit(code)
+
+
+def formulas(file: str, dialect: str | None) -> list[tuple[str, DNF | Circuit]]:
+    """The formulas of a file and what to call them: a DNF, or every output of a circuit."""
+    from sharpdnf import circuit_formats, formats
+
+    if dialect is not None or file == "-" or not circuit_formats.looks_like_circuit(file):
+        return [(file, formats.read(file, dialect))]
+    circuit = circuit_formats.read_circuit(file)
+    if circuit.num_outputs == 1:
+        return [(file, circuit)]
+    names = circuit.output_names or [str(i) for i in range(circuit.num_outputs)]
+    return [(f"{file}[{name}]", circuit[i]) for i, name in enumerate(names)]
 
 
 @app.command()

@@ -11,6 +11,9 @@ from typing import Any, Literal, get_args
 Guarantee = Literal["exact", "relative", "additive", "bounds", "none"]
 GUARANTEES: tuple[str, ...] = get_args(Guarantee)
 
+OF = ("prob", "complement")
+"""What a relative guarantee is about: P, or 1 - P, which is what matters where P is near 1."""
+
 # A guarantee on the left also serves a request for one on the right, at the same epsilon.
 SERVES: dict[str, tuple[str, ...]] = {
     "exact": ("exact", "relative", "additive", "bounds", "none"),
@@ -113,6 +116,8 @@ class Estimate:
     log_upper: float = 0.0
     log_certified_lower: float = -math.inf
     log_certified_upper: float = 0.0
+    of: str = "prob"
+    """What a relative guarantee is about: "complement" says 1 - P, which serves P too where P is at least 1/2."""
     log_complement: float = math.nan
     log_complement_lower: float = math.nan
     log_complement_upper: float = math.nan
@@ -189,6 +194,7 @@ class Estimate:
             "log_complement_lower",
             "log_complement_upper",
             "guarantee",
+            "of",
             "epsilon",
             "delta",
             "engine",

@@ -7,6 +7,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sharpdnf.circuit import Circuit
     from sharpdnf.dnf import DNF
     from sharpdnf.estimate import Estimate
 
@@ -56,6 +57,8 @@ def guarantee(estimate: Estimate) -> str:
         "bounds": "the interval holds surely",
         "none": "none: an estimate without a promise",
     }[estimate.guarantee]
+    if estimate.guarantee == "relative" and estimate.of == "complement":
+        promised = "the complement is " + promised
     if estimate.guarantee in ("relative", "additive") and estimate.delta is not None:
         promised += f" with probability {100 * (1 - estimate.delta):.10g} %" if estimate.delta else ", surely"
     return promised
@@ -74,13 +77,13 @@ def interval_holds(estimate: Estimate) -> bool:
     return not estimate.met or estimate.guarantee != "none" or (estimate.log_lower, estimate.log_upper) == certain
 
 
-def unweighted(dnf: DNF) -> bool:
+def unweighted(dnf: DNF | Circuit) -> bool:
     """Whether the answer is a number of models: no weights (a scale of 1) or weights of 1 (a scale of 2^n)."""
     plain = dnf.log_scale == 0.0 or math.isclose(dnf.log_scale, dnf.num_vars * math.log(2), rel_tol=1e-12)
     return plain and bool((dnf.prob == 0.5).all())
 
 
-def weighted_count(dnf: DNF, estimate: Estimate) -> tuple[str, str] | None:
+def weighted_count(dnf: DNF | Circuit, estimate: Estimate) -> tuple[str, str] | None:
     """(name, value) of the count that the formula asks for, if it is more than a probability."""
     if unweighted(dnf):
         if isinstance(estimate.count, int):
@@ -91,22 +94,38 @@ def weighted_count(dnf: DNF, estimate: Estimate) -> tuple[str, str] | None:
     return None
 
 
-def block(name: str, dnf: DNF, estimate: Estimate) -> str:
+def _parts(dnf: DNF | Circuit) -> str:
+    from sharpdnf.circuit import Circuit
+
+    if isinstance(dnf, Circuit):
+        return f"{dnf.num_gates} gates, {dnf.num_inputs} inputs"
+    return f"{dnf.num_clauses} clauses, {dnf.num_literals} literals"
+
+
+def _may_hold(dnf: DNF | Circuit, estimate: Estimate) -> bool:
+    """Whether a formula has models: a DNF has them if it has clauses, a circuit if its probability is not surely 0."""
+    from sharpdnf.circuit import Circuit
+
+    return estimate.log_certified_upper > -math.inf if isinstance(dnf, Circuit) else dnf.num_clauses > 0
+
+
+def block(name: str, dnf: DNF | Circuit, estimate: Estimate) -> str:
     """One formula and its answer, a fact a line."""
     facts = [
         ("probability", scientific(estimate.log_prob)),
         ("interval", interval(estimate) + ("" if interval_holds(estimate) else ", not a guarantee")),
         ("guarantee", guarantee(estimate)),
     ]
-    if estimate.prob > 0.5:
-        facts.insert(1, ("complement", scientific(estimate.log_complement)))
+    if estimate.of == "complement" or estimate.prob > 0.5:
+        low, high = scientific(estimate.log_complement_lower), scientific(estimate.log_complement_upper)
+        facts.insert(1, ("complement", f"{scientific(estimate.log_complement)} in [{low}, {high}]"))
     counted = weighted_count(dnf, estimate)
     if counted is not None:
         facts.insert(1, counted)
     samples = f", {estimate.samples} samples, seed {estimate.seed}" if estimate.samples else ""
     facts.append(("engine", f"{estimate.engine} in {duration(estimate.seconds)}{samples}"))
     facts += [("note", note) for note in dnf.notes]
-    title = f"{name}: {dnf.num_vars} variables, {dnf.num_clauses} clauses, {dnf.num_literals} literals"
+    title = f"{name}: {dnf.num_vars} variables, {_parts(dnf)}"
     return "\n".join([title, *(f"  {key:<15}{value}" for key, value in facts)])
 
 
@@ -132,13 +151,13 @@ def json_line(name: str, estimate: Estimate) -> str:
     return json.dumps({"file": name, **estimate.to_dict()}, default=plain, allow_nan=False)
 
 
-def competition_lines(dnf: DNF, estimate: Estimate) -> str:
+def competition_lines(dnf: DNF | Circuit, estimate: Estimate) -> str:
     """The output of the model counting competition; a pac line only where that guarantee holds."""
     plain = unweighted(dnf)
     log_value = estimate.log_prob + (dnf.num_vars * math.log(2) if plain else dnf.log_scale)
     log10 = "-inf" if log_value == -math.inf else f"{log_value / LN10:.15g}"
     lines = [
-        f"s {'SATISFIABLE' if dnf.num_clauses else 'UNSATISFIABLE'}",
+        f"s {'SATISFIABLE' if _may_hold(dnf, estimate) else 'UNSATISFIABLE'}",
         f"c s type {'mc' if plain else 'wmc'}",
         f"c s log10-estimate {log10}",
     ]

@@ -40,6 +40,9 @@ class Engine:
     """The optional install it needs."""
     run_many: Callable[..., list[Estimate]] | None = None
     """The same for a list of formulas at once, where that is faster than one by one."""
+    run_batch: Callable[..., dict[str, Any]] | None = None
+    """The same for a Batch, with no Python object a formula: takes ``of``, ``seed`` and ``numbers``, one a formula, and
+    returns columns."""
     counts_models: bool = False
     """Whether it sets ``count`` to the number of models itself where all probabilities are 1/2; then it gets the
     formula as it is."""
@@ -63,12 +66,13 @@ def engine(
     simplify: bool = True,
     extra: str | None = None,
     run_many: Callable[..., list[Estimate]] | None = None,
+    run_batch: Callable[..., dict[str, Any]] | None = None,
     counts_models: bool = False,
 ) -> Callable[[EngineFunction], EngineFunction]:
     """Registers the decorated function under ``name``."""
 
     def register(run: EngineFunction) -> EngineFunction:
-        _ENGINES[name] = Engine(name, run, guarantees, summary, simplify, extra, run_many, counts_models)
+        _ENGINES[name] = Engine(name, run, guarantees, summary, simplify, extra, run_many, run_batch, counts_models)
         return run
 
     return register
