@@ -233,7 +233,7 @@ class FaultTree:
                 "probability and importances are exact all the same"
             )
         found = find_cut_sets(circuit, order=order, cutoff=cutoff, limit=clock, max_nodes=max_nodes)
-        log_q = self._log_top(name, circuit, clock) if known else math.nan
+        log_q = self._log_top(name, circuit, clock) if known and limit > 0 else math.nan
         return _listed(found, circuit, limit, cutoff, log_q, known, order is None and not cutoff)
 
     def uncertainty(
