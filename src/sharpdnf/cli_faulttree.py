@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 NOT_MET = 3
 """Exit code: a guarantee was not met, or a result not reached, within the limits."""
 APPROXIMATION_NODES = 1_000_000
-"""Nodes that the diagram of cut sets may have where only the approximations beside the result need it: a second or so."""
+"""Nodes that the diagram of cut sets may have where only the approximations need it: a second or so."""
 
 
 def add_commands(app: typer.Typer) -> None:

@@ -22,13 +22,16 @@ from sharpdnf.dnf import FloatArray
 from sharpdnf.errors import LimitError
 from sharpdnf.estimate import Limit
 
-MAX_NODES = 20_000_000
-"""Nodes of a diagram while it is built: about 1.2 GB with its tables."""
+MAX_NODES = 10_000_000
+"""Nodes of a diagram while it is built: about a gigabyte with its tables."""
 POWERS = 512
 """Terms of the logarithm's series in the min-cut upper bound."""
 NEAR_ONE = 0.95
 """Cut sets at least this likely are taken out of that series: it would converge too slowly for them."""
 MANY_NEAR_ONE = 10_000
+NEGLIGIBLE = 1e-17
+SWEEP_CELLS = 1 << 22
+"""Numbers that one sweep for several powers may hold."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,8 +54,11 @@ class CutSets:
 
     def count(self) -> int:
         """How many cut sets there are."""
-        ones = np.ones((len(self.variables), 1), dtype=object)
-        return int(self._sweep(ones)[self.root, 0])
+        ones = np.ones((len(self.variables), 1))
+        found = float(self._sweep(ones)[self.root, 0])
+        if found < 2.0**53:  # no node below it has more sets, so every sum was exact
+            return int(found)
+        return int(self._sweep(np.ones(ones.shape, dtype=object))[self.root, 0])
 
     def rare_event(self, prob: FloatArray) -> float:
         """The sum of the cut sets' probabilities, which is at least the probability that one of them happens."""
@@ -75,12 +81,17 @@ class CutSets:
             certain.append(chance)
             if len(certain) > MANY_NEAR_ONE:
                 return None
-        k = np.arange(1, POWERS + 1)
-        sums = self._sweep(prob[self.variables][:, None] ** k)[self.root]
-        for chance in certain:
-            sums = sums - chance**k
-        log_none = sum(math.log1p(-chance) for chance in certain) - float((np.maximum(sums, 0.0) / k).sum())
-        return -math.expm1(log_none)
+        total, first = 0.0, 1
+        width = int(np.clip(SWEEP_CELLS // (self.num_nodes + 2), 1, 32))
+        while first <= POWERS:
+            k = np.arange(first, first + width)
+            sums = self._sweep(prob[self.variables][:, None] ** k)[self.root]
+            sums = np.maximum(sums - sum(chance**k for chance in certain), 0.0)
+            total += float((sums / k).sum())
+            if sums[-1] <= NEGLIGIBLE * total:  # what follows is less than that, times 1 / (1 - NEAR_ONE)
+                break
+            first += width
+        return -math.expm1(sum(math.log1p(-chance) for chance in certain) - total)
 
     def likeliest(self, prob: FloatArray | None = None) -> Iterator[tuple[tuple[int, ...], float]]:
         """(variables, probability) of one cut set after the other, in falling probability.
@@ -147,14 +158,11 @@ def is_coherent(circuit: Circuit) -> bool:
 def reached(circuit: Circuit) -> npt.NDArray[np.bool_]:
     """bool[gates]: the gates that the first output needs."""
     out = np.zeros(circuit.num_gates, dtype=np.bool_)
-    waiting = [int(circuit.outputs[0])]
-    out[waiting[0]] = True
-    while waiting:
-        gate = waiting.pop()
-        read = np.unique(circuit.inputs[circuit.indptr[gate] : circuit.indptr[gate + 1]])
-        new = read[~out[read]]
-        out[new] = True
-        waiting += new.tolist()
+    first, bounds = int(circuit.outputs[0]), circuit.indptr.tolist()
+    out[first] = True
+    for gate in range(first, -1, -1):
+        if out[gate]:
+            out[circuit.inputs[bounds[gate] : bounds[gate + 1]]] = True
     return out
 
 

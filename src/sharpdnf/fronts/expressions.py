@@ -192,7 +192,9 @@ def _periodic_test(*args: Value) -> Value:
     repair: Value = math.inf if len(args) == 4 else args[1]
     rate, tau, theta, t = (np.asarray(x, dtype=np.float64) for x in (args[0], *args[-3:]))
     sound = (rate >= 0.0) & (tau > 0.0) & (theta >= 0.0) & (t >= 0.0) & (np.asarray(repair) >= 0.0)
-    tests = np.where(t > theta, np.floor((t - theta) / np.where(tau > 0.0, tau, 1.0)) + 1.0, 0.0)
+    # At the instant of a test the component is as before it: tests strictly before t, up to rounding.
+    periods = (t - theta) / np.where(tau > 0.0, tau, 1.0)
+    tests = np.where(t > theta, np.ceil(periods - 1e-9 * np.maximum(periods, 1.0)), 0.0)
     since = np.where(tests > 0.0, t - theta - (tests - 1.0) * tau, t)
     if np.any(tests > MAX_TESTS):
         raise OverflowError

@@ -213,7 +213,7 @@ class Reader:
             raise e.error(f"<{e.tag}> takes {count[0]} argument{'s' * (count[0] > 1)}, not {len(args)}")
         low = high = 0
         if e.tag in ("atleast", "cardinality"):
-            key = "k" if e.tag == "atleast" and "min" not in e.attributes else "min"
+            key = "k" if e.tag == "atleast" and "k" in e.attributes and "min" not in e.attributes else "min"
             low = self.integer(e, key)
             high = self.integer(e, "max") if e.tag == "cardinality" else len(args)
             if not 0 <= low <= high <= len(args):
