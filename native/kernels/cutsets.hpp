@@ -21,12 +21,13 @@ class CutSets {
   public:
     static constexpr int32_t kAny = std::numeric_limits<int32_t>::max();  // no limit on the size of a set
     struct Full {};                                                       // thrown at the limit of nodes
+    static constexpr size_t kMostCached = size_t{1} << 23;                // results that are remembered: 168 MB
 
     CutSets(std::vector<double> log_prob, int32_t order, double log_cutoff, int64_t max_nodes, Poll &poll)
         : log_prob_(std::move(log_prob)), order_(order), log_cutoff_(log_cutoff), max_nodes_(max_nodes), pace_(poll) {
         for (int32_t t = 0; t < 2; ++t) add({kAny, t, t, t ? 0 : kAny, 0, t ? 0.0 : -infinity(), t ? 0.0 : infinity()});
         unique_.assign(1 << 12, -1);
-        cache_.assign(1 << 20, {});  // 20 MB; results are forgotten, and found again, where two want one place
+        cache_.assign(2 * unique_.size(), {});
     }
 
     struct Node {
@@ -130,7 +131,7 @@ class CutSets {
     void grow() {
         unique_.assign(unique_.size() * 2, -1);
         for (int32_t f = 2; f < size(); ++f) unique_[find(nodes_[f].level, nodes_[f].lo, nodes_[f].hi)] = f;
-        if (unique_.size() / 2 > cache_.size()) cache_.assign(unique_.size() / 2, {});
+        cache_.assign(std::min(2 * unique_.size(), kMostCached), {});
     }
 
     Entry &slot(Op op, int32_t f, int32_t g, int32_t k) {
