@@ -1,7 +1,7 @@
 """Fault trees with too many cut sets to list: exact probability, cut sets and importance, with error and time.
 
-Run by hand. "Nested k of n": k of n parts fail, each of which fails if k of its own parts do, and so on; its chance is a
-recursion, so the error is known. "Shared" trees let neighbours share one event in each group. Processor seconds.
+Run by hand. "Nested k of n": k of n parts fail, each of which fails if k of its own parts do, and so on; its chance is
+a recursion, so the error is known. "Shared" trees let neighbours share one event in each group. Processor seconds.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ import numpy as np
 
 import sharpdnf
 from sharpdnf.dnf import FloatArray
-from sharpdnf.sql.lineage import build
+from sharpdnf.sql.emit.lineage import build
 from sharpdnf.sql.plan import make_plan
 
 RESULTS = Path(__file__).parent / "results"

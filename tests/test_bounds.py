@@ -13,6 +13,8 @@ from sharpdnf import DNF
 from sharpdnf.engines.bounds import bounds, certified_bounds, log_midpoint
 from sharpdnf.estimate import Limit
 
+pytestmark = pytest.mark.native
+
 
 @settings(max_examples=200, deadline=None)
 @given(dnfs(min_clauses=1, min_width=1, max_vars=7, probs=ANY_PROBS))

@@ -31,6 +31,8 @@ from sharpdnf.engines.circuit_sampling import kl_interval, looks_at, mixture_int
 from sharpdnf.errors import InvalidFormula, LimitError, NotMetWarning
 from sharpdnf.estimate import SERVES, Limit
 
+pytestmark = pytest.mark.native
+
 DELTA, EPSILON = 1e-6, 0.1  # a red test is a bug, not luck
 
 
@@ -177,11 +179,11 @@ def test_additive_answers_fail_as_seldom_as_they_promise(p: float) -> None:
 
 
 def test_a_biased_sampler_fails() -> None:
-    """The tests above see a bias of half of epsilon."""
+    """The tests above see a bias a little below epsilon."""
     circuit, epsilon, delta, seeds = a_and_not_b(8, 0.2), 0.4, 0.2, 1000
     truth = circuit_log_prob(circuit)
     asked = Asked("sampling", "relative", epsilon, delta, 0, Limit(), "direct")
-    found = [count_output(circuit, replace(asked, seed=seed)).log_prob + math.log(1.2) for seed in range(seeds)]
+    found = [count_output(circuit, replace(asked, seed=seed)).log_prob + math.log(1.35) for seed in range(seeds)]
     assert sum(abs(math.exp(x - truth) - 1.0) > epsilon for x in found) > stats.binom.isf(1e-7, seeds, delta)
     wrong = count(circuit).replace(log_prob=circuit_log_prob(circuit) + math.log(1.25), guarantee="relative")
     with pytest.raises(AssertionError):
@@ -220,6 +222,7 @@ def test_intervals_hold_at_every_number_of_draws() -> None:
                 assert 0.0 <= low <= hit / draws <= high <= 1.0
 
 
+@pytest.mark.threads
 def test_same_seed_same_answer_for_any_number_of_threads() -> None:
     for guarantee in ("relative", "additive"):
         for estimator in ("direct", "coverage"):

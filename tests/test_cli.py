@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from sharpdnf import DNF, Builder, Circuit, count, formats, reads, show, write_circuit
-from sharpdnf.cli import main, parse_options
+from sharpdnf import DNF, Builder, Circuit, count, formats, reads, write_circuit
+from sharpdnf.cli import main, show
+from sharpdnf.cli.options import parse_options
 from sharpdnf.estimate import Estimate
 
 DATA = Path(__file__).parent / "data"
@@ -295,7 +296,7 @@ def test_marginals(run: Run) -> None:
 
 def test_marginals_are_written_in_one_go(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
-    monkeypatch.setattr("sharpdnf.cli.echo", said.append)
+    monkeypatch.setattr("sharpdnf.cli.analysis.echo", said.append)
     with pytest.raises(SystemExit):
         main(["marginals", TWO])
     assert len(said) == 1 and len(said[0].splitlines()) == 4

@@ -15,11 +15,13 @@ from hypothesis import strategies as st
 from oracle import dnfs, enumerate_count, enumerate_log_prob, enumerate_prob
 
 from sharpdnf import DNF, Batch, Estimate, _native, count, count_many, discover
+from sharpdnf.cli.show import block, competition_lines
 from sharpdnf.engines.dtree import dtree
 from sharpdnf.errors import MissingExtra, UnknownEngine
 from sharpdnf.estimate import Limit, log1mexp
 from sharpdnf.generate import PaperSpec, UniformSpec, paper, uniform
-from sharpdnf.show import block, competition_lines
+
+pytestmark = pytest.mark.native
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +74,7 @@ def test_exact_integers_beyond_a_double() -> None:
 
 
 def test_an_integer_is_worth_the_limit_only_where_exact_was_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sharpdnf.engines.counting.COMPILE_WORK", 10)
+    monkeypatch.setattr("sharpdnf.engines.front.COMPILE_WORK", 10)
     dnf = uniform(UniformSpec(18, 30, 3), np.random.default_rng(1)).with_prob(np.full(18, 0.5))
     asked, got = count(dnf, guarantee="exact"), count(dnf, engine="dtree", guarantee="relative", epsilon=1e-15)
     assert asked.guarantee == got.guarantee == "exact"
@@ -106,6 +108,7 @@ def test_the_seed_that_was_used_repeats_the_answer(large: DNF) -> None:
     assert count(large, rng=generator.seed).log_prob == generator.log_prob
 
 
+@pytest.mark.speed
 @pytest.mark.parametrize("engine", ["auto", "sampling", "klm", "dtree"])
 def test_the_timeout_holds_and_never_returns_nothing(large: DNF, engine: str) -> None:
     started = time.perf_counter()
@@ -115,6 +118,7 @@ def test_the_timeout_holds_and_never_returns_nothing(large: DNF, engine: str) ->
     assert 0.0 < estimate.certified_lower <= estimate.prob <= estimate.certified_upper <= 1.0
 
 
+@pytest.mark.speed
 @pytest.mark.parametrize("engine", sorted(discover()))
 def test_a_short_timeout_holds_on_a_large_formula(huge: DNF, engine: str) -> None:
     try:
@@ -200,6 +204,7 @@ def test_many_agree_with_enumeration(parts: list[DNF]) -> None:
             assert np.all(np.abs(table["prob"] - truth) <= 0.1 * truth + 1e-12)
 
 
+@pytest.mark.threads
 def test_many_does_not_depend_on_threads_or_neighbours() -> None:
     rng = np.random.default_rng(5)
     parts = [paper(PaperSpec(200, 150, 8), rng) for _ in range(40)]
@@ -223,6 +228,7 @@ def test_many_tell_the_seed_that_repeats_them(engine: str) -> None:
     assert count_many(parts, engine=engine, rng=2**70)["seed"].tolist() == [2**70] * 3
 
 
+@pytest.mark.speed
 def test_many_stops_at_the_timeout_with_bounds() -> None:
     rng = np.random.default_rng(6)
     batch = Batch.of([paper(PaperSpec(300, 225, 8), rng) for _ in range(50)])
@@ -270,6 +276,7 @@ def test_exact_answers_below_the_smallest_double() -> None:
     assert answer.met and answer.log_prob == pytest.approx(math.log(4) - 360 * math.log(10), rel=1e-12)
 
 
+@pytest.mark.speed
 def test_the_integer_does_not_outlast_the_timeout() -> None:
     chain = DNF.from_clauses([[v, v + 1] for v in range(1, 15000)])
     answer = count(chain, guarantee="exact", timeout=0.0)
@@ -321,6 +328,7 @@ def test_options_of_another_type_are_refused(engine: str, option: str, bad: obje
 # --- draws belong to formulas --------------------------------------------------------------------------------------
 
 
+@pytest.mark.threads
 @pytest.mark.parametrize("engine", ["auto", "sampling", "klm"])
 def test_draws_do_not_depend_on_how_the_work_is_cut_up(engine: str) -> None:
     parts = [paper(PaperSpec(120, 90, 8), np.random.default_rng([5, i])) for i in range(12)]
@@ -432,6 +440,7 @@ def tangled(num_formulas: int, num_vars: int) -> Batch:
     return Batch(dnf, np.arange(num_formulas + 1) * 40)
 
 
+@pytest.mark.speed
 @pytest.mark.parametrize("engine", ["auto", "sampling", "klm", "dtree", "bounds", "conditioned", "lbp"])
 def test_no_time_for_thousands_costs_a_few_passes(engine: str) -> None:
     """At the deadline nothing is started any more that looks at every variable of the batch, or takes Python's time."""

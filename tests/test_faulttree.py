@@ -26,6 +26,7 @@ from typer.testing import CliRunner
 
 import sharpdnf
 from sharpdnf import cli, faulttree
+from sharpdnf.cli.program import guard_all
 from sharpdnf.errors import InvalidFormula, ParseError
 
 ROOT = Path(__file__).parent.parent
@@ -374,8 +375,8 @@ def test_mutated_text_never_crashes() -> None:
 
 
 def command(*words: str) -> Any:
-    cli.load_extensions()
-    cli.guard_all(cli.app)
+    cli.load_commands()
+    guard_all(cli.app)
     return CliRunner().invoke(cli.app, ["faulttree", *words])
 
 

@@ -15,6 +15,8 @@ from sharpdnf.errors import MissingExtra
 from sharpdnf.estimate import GUARANTEES, SERVES, Limit
 from sharpdnf.generate import JoinSpec, PaperSpec, ReliabilitySpec, UniformSpec, join, paper, reliability, uniform
 
+pytestmark = pytest.mark.native
+
 DELTA = 1e-6  # a red test is a bug, not luck
 EPSILON = 0.1
 ENGINES = discover()
@@ -119,7 +121,7 @@ def law_untouched(found: Engine, guarantee: str) -> None:
     assert all(np.array_equal(a, b) for a, b in zip(before, dnf.arrays, strict=True))
 
 
-LAWS = [law_promise, law_same_seed, law_invariant, law_tiny, law_untouched]
+LAWS = [law_promise, pytest.param(law_same_seed, marks=pytest.mark.threads), law_invariant, law_tiny, law_untouched]
 
 
 @pytest.mark.parametrize("law", LAWS)

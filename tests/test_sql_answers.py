@@ -485,7 +485,7 @@ def test_closing_leaves_nothing(kind: str, request: pytest.FixtureRequest) -> No
     database = Database(kind, request.getfixturevalue("address") if kind == "postgres" else None)
     with sharpdnf.connect(database.connection) as found:
         found.register("n", pa.table({"a": [1], "p": [0.5]}), prob="p")
-        numbered = found.backend.temporary(found._copies[0]).sql(found.backend.dialect)
+        numbered = found.backend.temporary(found._copies[0]).sql(found.backend.dialect.name)
         assert len(database.ask(f"SELECT * FROM {numbered}")) == 1
     assert database.ask("SELECT a FROM n") == [(1,)]
     with pytest.raises(SQLError):
@@ -606,9 +606,9 @@ def test_examples_run(name: str, first: float, capsys: pytest.CaptureFixture[str
 
 
 def test_the_command_line(tmp_path: Path) -> None:
-    from sharpdnf.cli import app, load_extensions, main
+    from sharpdnf.cli import app, load_commands, main
 
-    load_extensions()
+    load_commands()
     path = tmp_path / "edge.csv"
     path.write_text("src,dst,p\n1,2,.5\n2,3,.5\n")
     common = ["sql", "--db", str(path), "--uncertain", "edge:p"]

@@ -10,9 +10,9 @@ from sql_worlds import clauses_of
 
 import sharpdnf
 from sharpdnf.errors import UncertainTableError
-from sharpdnf.sql.blocks import encode
+from sharpdnf.sql.emit.blocks import encode
+from sharpdnf.sql.emit.lineage import Rows, build, select
 from sharpdnf.sql.explain import influences
-from sharpdnf.sql.lineage import Rows, build, select
 
 
 def one_block(prob: list[float]) -> Rows:

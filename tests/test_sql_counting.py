@@ -12,6 +12,8 @@ from sharpdnf.generate import PaperSpec, paper
 from sharpdnf.sql import counting, topk
 from sharpdnf.sql.counting import Options, count_with_progress
 
+pytestmark = pytest.mark.native
+
 
 def batch_of(size: int) -> Batch:
     return Batch.of([paper(PaperSpec(120, 90, 8), np.random.default_rng([5, i])) for i in range(size)])

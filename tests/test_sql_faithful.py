@@ -11,8 +11,12 @@ from sql_servers import Database
 
 import sharpdnf
 from sharpdnf.errors import SQLError
-from sharpdnf.sql.faithful import SAME_FUNCTION, parsed, standing, written_back
+from sharpdnf.sql.backends.dialect import DUCKDB, POSTGRES, SQLITE
+from sharpdnf.sql.backends.duckdb_tree import SAME_FUNCTION
+from sharpdnf.sql.parse.faithful import standing
+from sharpdnf.sql.parse.text import parsed, written_back
 
+DIALECTS = {dialect.name: dialect for dialect in (DUCKDB, SQLITE, POSTGRES)}
 ROWS = [(1, 1, 2, "a"), (2, None, 3, "1"), (3, 0, -1, None), (4, 7, None, "ax")]
 NUMBER = ["a", "b", "1", "2.5", "0", "NULL", ".5", "3"]
 TEXT = ["s", "'a'", "'1'", "'ax'", "''", "NULL"]
@@ -121,7 +125,11 @@ def values(rows: list[Any]) -> list[tuple[Any, str]]:
 
 
 def opened(kind: str, request: pytest.FixtureRequest) -> tuple[Database, sharpdnf.ProbDB]:
-    database = Database(kind, request.getfixturevalue("address") if kind == "postgres" else None)
+    return declared(Database(kind, request.getfixturevalue("address") if kind == "postgres" else None))
+
+
+def declared(database: Database) -> tuple[Database, sharpdnf.ProbDB]:
+    """The database with one uncertain table of ``ROWS``."""
     database.run("CREATE TABLE e (k INTEGER, a INTEGER, b INTEGER, s VARCHAR(9), p DOUBLE PRECISION)")
     for k, a, b, s in ROWS:
         shown = ", ".join("NULL" if v is None else f"'{v}'" if isinstance(v, str) else str(v) for v in (k, a, b, s))
@@ -180,13 +188,13 @@ def test_same_functions_are_the_same_to_duckdb() -> None:
     ],
 )  # fmt: skip
 def test_our_own_functions_are_not_shown_to_the_database(sql: str, want: str) -> None:
-    assert standing(sql, "duckdb").strip() == want
+    assert standing(sql, DUCKDB).strip() == want
 
 
 @pytest.mark.parametrize("kind", ["duckdb", "sqlite", "postgres"])
 def test_functions_keep_their_names(kind: str) -> None:
     sql = "SELECT len(s), ifnull(a, 1), char_length(s), ceiling(a), datediff('day', a, b), list_has(a, 1) FROM e"
-    written = written_back(parsed(sql, kind)[0], kind).lower()
+    written = written_back(parsed(sql, DIALECTS[kind])[0], DIALECTS[kind]).lower()
     assert written == sql.lower()
 
 

@@ -407,6 +407,32 @@ def test_sqlite_set_operations_apply_no_affinity() -> None:
     assert len(found) > 0.6 * len(affinity_queries())
 
 
+def test_sqlite_unions_of_integers_and_reals_are_refused_by_name() -> None:
+    """A UNION keeps 1 or 1.0, as it comes; compared with TEXT they differ. UNION ALL keeps both, and is answered."""
+    database = Database("sqlite")
+    rows = [(1, 1.0), (2, 2.0)]
+    world = World(
+        {
+            "t": Table(("m", "r"), rows, [0.5, 0.25], types=("integer", "real")),
+            "k": Table(("c",), [("1",), ("1.0",), ("2",)], types=("text",)),
+        }
+    )
+    create(database, world)
+    db = declared(database, world)
+    inner = ["SELECT m + 0 FROM t UNION SELECT 1.0", "SELECT m + 0 AS x FROM t UNION SELECT r FROM t",
+             "SELECT r + 0 FROM t UNION SELECT m + 1 FROM t", "SELECT 1 UNION SELECT m + 0.5 FROM t"]  # fmt: skip
+    for sql in inner:
+        for query in (f"SELECT c FROM k WHERE c IN ({sql})", f"WITH d(x) AS ({sql}) SELECT c FROM k JOIN d ON c = x"):
+            with pytest.raises(UnsupportedSQL, match=r"integers and reals|different affinities"):
+                db.sql(query)
+    kept = [f"SELECT c FROM k JOIN ({sql}) AS d ON c = d.x" for sql in (
+        "SELECT m + 0 AS x FROM t UNION ALL SELECT r + 0 FROM t", "SELECT m + 0 AS x FROM t UNION SELECT 2",
+        "SELECT r + 0 AS x FROM t UNION SELECT 1.0")]  # fmt: skip
+    got = [exact_answers(db, sql) for sql in kept]
+    for sql, answers, want in zip(kept, got, expected_answers(database, world, kept), strict=True):
+        assert not differences(answers, want), sql
+
+
 def test_long_chains(request: pytest.FixtureRequest) -> None:
     database, db = opened("duckdb", request)
     terms = 1000

@@ -17,7 +17,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from sharpdnf.cli_learn import _stages  # noqa: E402
+from sharpdnf.cli.learn import _stages  # noqa: E402
 from sharpdnf.dnf import DNF  # noqa: E402
 from sharpdnf.engines.sampling import label as sampling_label  # noqa: E402
 from sharpdnf.errors import CheckpointError, ConfigError, SharpDNFError  # noqa: E402
@@ -275,7 +275,7 @@ def test_errors_of_the_side_thread_reach_the_loop():
 
 def test_pack_and_accuracy():
     dnf = DNF.from_clauses([[1, 2]], num_vars=2)
-    batches = pack([Example(dnf, -1.0, None)] * 5, batch_nodes=10)
+    batches = pack([Example(dnf, -1.0, None)] * 5, lambda example: num_nodes(example.dnf), 10)
     assert [len(b) for b in batches] == [2, 2, 1]
     shares = accuracy(torch.tensor([0.0, -1.0]), torch.tensor([-0.03, -1.0]))
     assert shares == {0.02: 0.5, 0.05: 1.0, 0.10: 1.0, 0.15: 1.0}
@@ -288,7 +288,7 @@ tests, directory, steps, calls = sys.argv[1:]
 sys.path.insert(0, tests)
 import sharpdnf.learn.train
 from test_train import sampling_label, shared_config, train
-from sharpdnf.learn.evaluate import digest
+from sharpdnf.paper.labels import digest
 sharpdnf.learn.train.LOG_EVERY = 1
 seen = []
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sharpdnf.circuit import Circuit
     from sharpdnf.circuit_formats import read_circuit, write_circuit
     from sharpdnf.dnf import DNF, Batch
-    from sharpdnf.engines.counting import count
+    from sharpdnf.engines.front import count
     from sharpdnf.engines.many import count_many
     from sharpdnf.engines.registry import discover, engine
     from sharpdnf.errors import NotMetWarning, ParseError, SharpDNFError
@@ -50,7 +50,7 @@ _HOME = {
     "reads": "formats",
     "write": "formats",
     "writes": "formats",
-    "count": "engines.counting",
+    "count": "engines.front",
     "count_many": "engines.many",
     "discover": "engines.registry",
     "engine": "engines.registry",

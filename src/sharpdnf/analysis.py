@@ -19,19 +19,21 @@ import numpy.typing as npt
 from sharpdnf import _native
 from sharpdnf.circuit import Circuit
 from sharpdnf.compiled import Compiled
-from sharpdnf.dnf import DNF, MAX_VARS, FloatArray, plain_array
-from sharpdnf.engines.counting import Seed, count, make_limit, make_rng
+from sharpdnf.dnf import DNF, FloatArray, plain_array, require_dnf
+from sharpdnf.engines.dtree import compile as compile_tree
 from sharpdnf.engines.exact import compile as compile_dnf
-from sharpdnf.engines.registry import require_dnf
+from sharpdnf.engines.front import Seed, count, make_limit, make_rng
 from sharpdnf.engines.sampling import sample_marginals
 from sharpdnf.errors import InvalidFormula, LimitError, NotMetWarning, did_you_mean
-from sharpdnf.estimate import Estimate, Limit, check_tolerance, exact_estimate
+from sharpdnf.estimate import Estimate, Limit, check_tolerance
 from sharpdnf.simplify import trivial_log_prob
 
 Formula = TypeVar("Formula", DNF, Circuit)
-COMPILE_WORK, COMPILE_WORK_PER_LITERAL = 1_000_000, 2
-"""The operations that each exact method may take before samples are cheaper: a third of a second for all of them, and
-about what sampling takes where the formula is large."""
+COMPILE_WORK, COMPILE_LITERALS = 500_000, 20_000
+"""The operations that each exact method may take before samples are cheaper: a third of a second for all of them.
+A formula of more literals than that is tried with the d-tree alone: finding orders would take longer than sampling."""
+TREE_NODES, TREE_WORK, TREE_WORK_PER_LITERAL = 20_000, 4_000_000, 4
+"""What the d-tree may cost, in expansions and literals looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,37 +178,7 @@ def conjunction(left: DNF | Circuit, right: DNF | Circuit) -> DNF | Circuit:
         from sharpdnf.circuit_analysis import conjunction as of_circuits
 
         return of_circuits(_formula(left), _formula(right))
-    left, right = _over_same_variables(require_dnf(left), require_dnf(right))
-    size = left.num_literals * right.num_clauses + right.num_literals * left.num_clauses
-    if size > MAX_VARS:
-        raise LimitError(f"the conjunction of the two formulas has {size} literals")
-    a = np.repeat(np.arange(left.num_clauses), right.num_clauses)
-    b = np.tile(np.arange(right.num_clauses), left.num_clauses)
-    widths = np.stack([left.widths[a], right.widths[b]], axis=1)
-    starts = np.stack([left.indptr[a], right.indptr[b] + left.num_literals], axis=1)
-    ends = np.cumsum(widths.ravel())
-    within = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - widths.ravel(), widths.ravel())
-    literals = np.concatenate([left.literals, right.literals])[np.repeat(starts.ravel(), widths.ravel()) + within]
-    indptr = np.concatenate([[0], np.cumsum(widths.sum(axis=1))]).astype(np.int64)
-    joined = DNF.from_arrays(indptr, literals.astype(np.int32), left.prob, names=left.names)
-    return DNF.trusted(*joined.arrays, names=left.names)
-
-
-def _over_same_variables(left: DNF, right: DNF) -> tuple[DNF, DNF]:
-    """Both formulas over the variables of either: those with one name are one variable, whatever their numbers."""
-    if left.names is not None and right.names is not None and left.names != right.names:
-        place = {name: v for v, name in enumerate(left.names)}
-        moved = np.array([place.setdefault(name, len(place)) for name in right.names], dtype=np.int32)
-        prob = np.empty(len(place))
-        prob[moved], prob[: left.num_vars] = right.prob, left.prob
-        if not np.array_equal(prob[moved], right.prob):
-            raise InvalidFormula("the formulas give one variable two probabilities")
-        literals = 2 * moved[right.literals >> 1] + (right.literals & 1)
-        left = DNF(left.indptr, left.literals, prob, names=tuple(place))
-        right = DNF.from_arrays(right.indptr, literals, prob, names=tuple(place))
-    if left.num_vars != right.num_vars or not np.array_equal(left.prob, right.prob):
-        raise InvalidFormula("both formulas must have the same variables and probabilities")
-    return left, right
+    return require_dnf(left) & require_dnf(right)
 
 
 def conditional(
@@ -239,24 +211,30 @@ def conditional(
     rest: dict[str, Any] = {"seed": seed, "seconds": above.seconds + below.seconds}
     rest["info"] = {"joint": above.to_dict(), "given": below.to_dict()}
     promises = {above.guarantee, below.guarantee}
-    if promises == {"exact"}:
-        return exact_estimate(log_prob, "conditional", **rest)
     promise = "relative" if promises <= {"exact", "relative"} else "none"
     promise = "bounds" if promises <= {"exact", "bounds"} else promise
+    promise = "exact" if promises == {"exact"} else promise
     return Estimate(
         log_prob=log_prob,
         guarantee=promise,
         engine="conditional",
         epsilon=epsilon if promise == "relative" else None,
         delta=delta if promise == "relative" else None,
-        log_lower=above.log_lower - below.log_upper,
-        log_upper=min(0.0, above.log_upper - below.log_lower),
-        log_certified_lower=above.log_certified_lower - below.log_certified_upper,
-        log_certified_upper=min(0.0, above.log_certified_upper - below.log_certified_lower),
+        log_lower=_log_ratio(above.log_lower, below.log_upper, -1),
+        log_upper=_log_ratio(above.log_upper, below.log_lower, 1),
+        log_certified_lower=_log_ratio(above.log_certified_lower, below.log_certified_upper, -1),
+        log_certified_upper=_log_ratio(above.log_certified_upper, below.log_certified_lower, 1),
         samples=above.samples + below.samples,
         met=above.met and below.met,
         **rest,
     )
+
+
+def _log_ratio(above: float, below: float, direction: int) -> float:
+    """log(a / b) from log a and log b, at most 0, rounded down (-1) or up (1)."""
+    if above == -math.inf or below == -math.inf:
+        return above if direction < 0 or below > -math.inf else 0.0
+    return min(0.0, math.nextafter(above - below, direction * math.inf))
 
 
 def most_probable_model(dnf: DNF | Circuit, *, timeout: float | None = None) -> tuple[npt.NDArray[np.bool_], float]:
@@ -303,8 +281,8 @@ def count_weights(
 
     Exact, all rows in one evaluation, where the formula compiles; else each row is counted at (epsilon, delta).
     """
-    rows = plain_array("probs", probs, np.float64)
-    if rows.ndim != 2 or rows.shape[1] != _formula(dnf).num_vars:
+    num_vars, rows = _formula(dnf).num_vars, plain_array("probs", probs, np.float64)
+    if rows.ndim != 2 or rows.shape[1] != num_vars:
         raise InvalidFormula(f"expected probabilities of shape (k, {dnf.num_vars}), not {rows.shape}")
     if not bool(np.all((rows >= 0.0) & (rows <= 1.0))):
         raise InvalidFormula("probabilities must lie in [0, 1]")
@@ -342,8 +320,9 @@ def _compile(dnf: DNF | Circuit, limit: Limit, *, insist: bool = False) -> Compi
             raise LimitError("the formula could not be compiled within the limit")
         return compiled
     half = replace(limit, deadline=min(limit.deadline, time.monotonic() + limit.seconds_left / 2.0))
-    work = COMPILE_WORK + COMPILE_WORK_PER_LITERAL * dnf.num_literals
-    return compile_dnf(dnf, half, operations=work)
+    if dnf.num_literals <= COMPILE_LITERALS:
+        return compile_dnf(dnf, half, operations=COMPILE_WORK)
+    return compile_tree(dnf, half, nodes=TREE_NODES, work=TREE_WORK + TREE_WORK_PER_LITERAL * dnf.num_literals)
 
 
 def _left(timeout: float | None, limit: Limit) -> float | None:

@@ -23,7 +23,7 @@ import numpy as np
 
 from sharpdnf.circuit import AND, ATLEAST, FALSE, KINDS, NOT, OR, TRUE, VAR, Circuit
 from sharpdnf.errors import InvalidFormula, ParseError
-from sharpdnf.formats import _replacing as replacing
+from sharpdnf.files import replacing
 
 FORMAT = "sharpdnf-circuit"
 DIALECTS = ("json", "cnf", "c2d", "d4")

@@ -21,11 +21,10 @@ import numpy.typing as npt
 from sharpdnf import _native
 from sharpdnf.circuit import Circuit
 from sharpdnf.compiled import Compiled
-from sharpdnf.dnf import DNF, FloatArray, IntArray
+from sharpdnf.dnf import DNF, FloatArray, IntArray, require_dnf
 from sharpdnf.engines.bounds import certified_bounds
-from sharpdnf.engines.counting import Seed, count, make_limit, make_rng
 from sharpdnf.engines.dtree import compile as compile_dnf
-from sharpdnf.engines.registry import require_dnf
+from sharpdnf.engines.front import Seed, count, make_limit, make_rng
 from sharpdnf.errors import NotMetWarning
 from sharpdnf.estimate import Limit, check_tolerance
 from sharpdnf.simplify import trivial_log_prob

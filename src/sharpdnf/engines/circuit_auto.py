@@ -21,8 +21,8 @@ from sharpdnf.engines.bounds import certified_bounds, log_midpoint
 from sharpdnf.engines.circuit_cnf import count_cnf
 from sharpdnf.engines.circuit_eliminate import eliminate_circuit
 from sharpdnf.engines.circuit_sampling import LANES, Cover, Tally, cut_short, draw, relative_estimate, sample_additive
-from sharpdnf.engines.counting import count
 from sharpdnf.engines.dtree import bounds_meet
+from sharpdnf.engines.front import count
 from sharpdnf.engines.sampling import UNLIMITED, successes_needed
 from sharpdnf.errors import MissingExtra, did_you_mean
 from sharpdnf.estimate import SERVES, Estimate, Limit, exact_estimate

@@ -15,11 +15,10 @@ import numpy as np
 
 from sharpdnf.circuit import Circuit, stacked
 from sharpdnf.circuit_compile import compile_circuit
-from sharpdnf.dnf import DNF, IntArray
+from sharpdnf.dnf import DNF, IntArray, require_dnf
 from sharpdnf.engines.circuit_auto import Asked, bounded, check_engine, count_output
 from sharpdnf.engines.circuit_sampling import cut_short, draw, relative_estimate, sample_additive
-from sharpdnf.engines.counting import Seed, count, make_limit, make_rng
-from sharpdnf.engines.registry import require_dnf
+from sharpdnf.engines.front import Seed, count, make_limit, make_rng
 from sharpdnf.engines.sampling import successes_needed
 from sharpdnf.errors import InvalidFormula
 from sharpdnf.estimate import OF, Estimate, Limit, check_tolerance, log1mexp, model_count

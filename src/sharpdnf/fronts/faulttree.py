@@ -26,7 +26,7 @@ from sharpdnf.circuit import Circuit
 from sharpdnf.circuit_compile import compile_circuit
 from sharpdnf.compiled import Compiled
 from sharpdnf.dnf import DNF, FloatArray
-from sharpdnf.engines.counting import Seed, count, make_limit, make_rng
+from sharpdnf.engines.front import Seed, count, make_limit, make_rng
 from sharpdnf.engines.many import count_many
 from sharpdnf.errors import InvalidFormula, LimitError, did_you_mean
 from sharpdnf.estimate import Estimate, Limit

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sharpdnf.dnf import Batch, FloatArray, IntArray
-from sharpdnf.engines.counting import make_seed
+from sharpdnf.engines.front import make_seed
 from sharpdnf.engines.many import count_many
-from sharpdnf.sql.lineage import select
+from sharpdnf.sql.emit.lineage import select
 
 Progress = Callable[[int, int], None]
 CHUNK = 2_000

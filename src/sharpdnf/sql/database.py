@@ -19,16 +19,16 @@ from sqlglot.errors import SqlglotError
 from sharpdnf.dnf import IntArray
 from sharpdnf.errors import MissingExtra, NoUncertainTable, SQLError, UncertainTableError
 from sharpdnf.estimate import check_tolerance
-from sharpdnf.sql.allowed import check_functions
 from sharpdnf.sql.answers import Answers
-from sharpdnf.sql.backends import Backend, LineageRows
-from sharpdnf.sql.catalog import Relation, Uncertain, quoted
+from sharpdnf.sql.backends.names import quoted
+from sharpdnf.sql.backends.protocol import Backend, LineageRows, Relation, Uncertain
+from sharpdnf.sql.bind.tables import Environment, Tables
 from sharpdnf.sql.counting import Counts, Options, Progress, certain, count_with_progress
+from sharpdnf.sql.emit.lineage import Formulas, Rows, build
 from sharpdnf.sql.expected import Expected, expected_values
 from sharpdnf.sql.limits import watched
-from sharpdnf.sql.lineage import Formulas, Rows, build
+from sharpdnf.sql.parse.allowed import check_functions
 from sharpdnf.sql.plan import Plan, make_plan
-from sharpdnf.sql.tables import Environment, Tables
 from sharpdnf.sql.topk import decide
 from sharpdnf.sql.uncertain import (
     COPY,
@@ -87,7 +87,7 @@ def _sandbox(source: Any, limits: Limits | None) -> Sandbox:
     if not path.is_file():
         raise SQLError(f"no database file {os.fspath(source)!r}")
     try:
-        from sharpdnf.sql.backends.duck import READERS
+        from sharpdnf.sql.backends.duckdb import READERS
     except ImportError:
         raise MissingExtra("connect", "sql") from None
     if path.suffix.lower() not in READERS:
@@ -103,11 +103,11 @@ def _backend(source: Any) -> Backend:
     kinds = [kind for kind in type(source).__mro__ if kind.__name__ in ("Connection", "DuckDBPyConnection")]
     package = kinds[-1].__module__.split(".")[0].lstrip("_") if kinds else ""
     if package == "duckdb":
-        from sharpdnf.sql.backends.duck import DuckDB
+        from sharpdnf.sql.backends.duckdb import DuckDB
 
         return DuckDB(source)
     if package == "sqlite3":
-        from sharpdnf.sql.backends.lite import SQLite
+        from sharpdnf.sql.backends.sqlite import SQLite
 
         return SQLite(source)
     if package == "psycopg":
@@ -139,7 +139,7 @@ def _open(path: str) -> Backend:
         import duckdb
     except ImportError:
         raise MissingExtra("connect", "sql") from None
-    from sharpdnf.sql.backends.duck import READERS
+    from sharpdnf.sql.backends.duckdb import READERS
 
     if path and Path(path).suffix.lower() in READERS:
         backend = _quiet(duckdb.connect())
@@ -217,7 +217,7 @@ class ProbDB:
         with watched(self.backend):
             self._check_open()
             name = self._name(table)
-            parts = [self.backend.fold(part) for part in name.parts]
+            parts = [self.backend.fold(part) for part in name.parts if isinstance(part, exp.Identifier)]
             keys = [key for key, d in self._declared.items() if self._is_named(d, parts)]
             if len(keys) != 1:
                 raise SQLError(f"{'no' if not keys else 'more than one'} uncertain table is called {table!r}")
@@ -276,7 +276,7 @@ class ProbDB:
     def _name(self, table: str) -> exp.Table:
         """The name as SQL reads it; what is no name there is one name, as it stands."""
         try:
-            found = sqlglot.parse_one(table, into=exp.Table, dialect=self.backend.dialect)
+            found = sqlglot.parse_one(table, into=exp.Table, dialect=self.backend.dialect.name)
         except SqlglotError:
             found = None
         if isinstance(found, exp.Table) and isinstance(found.this, exp.Identifier) and not found.args.get("alias"):
@@ -290,7 +290,7 @@ class ProbDB:
         with watched(self.backend):
             self._check_open()
             self.backend.register(name, frame)
-            table = exp.Table(this=quoted(name)).sql(self.backend.dialect)
+            table = exp.Table(this=quoted(name)).sql(self.backend.dialect.name)
             if prob is not None:
                 self.uncertain(table, prob=prob, block=block)
             else:
@@ -381,7 +381,7 @@ class ProbDB:
         with watched(self.backend):
             self._check_open()
             plan = make_plan(query, self.backend, self._uncertain())
-        return str(plan.query.sql(self.backend.dialect, pretty=True))
+        return str(plan.query.sql(self.backend.dialect.name, pretty=True))
 
     def sql(
         self,
@@ -426,8 +426,8 @@ class ProbDB:
         made: list[str] = []
         try:
             for name, select in plan.numbered:
-                made.append(quoted(name).sql(self.backend.dialect))
-                self.backend.execute(f"CREATE TEMP TABLE {made[-1]} AS {select.sql(self.backend.dialect)}")
+                made.append(quoted(name).sql(self.backend.dialect.name))
+                self.backend.execute(f"CREATE TEMP TABLE {made[-1]} AS {select.sql(self.backend.dialect.name)}")
             return self.backend.lineage(plan.sql, plan.shape)
         finally:
             for name in made:

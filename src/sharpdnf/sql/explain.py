@@ -10,11 +10,11 @@ import numpy as np
 
 from sharpdnf.compiled import Compiled
 from sharpdnf.dnf import DNF, FloatArray, IntArray, LitArray
-from sharpdnf.engines.counting import Seed, make_limit, make_rng
+from sharpdnf.engines.front import Seed, make_limit, make_rng
 from sharpdnf.errors import NotMetWarning
 from sharpdnf.sensitivity import Influence, compile_within, exact_influence, influence
-from sharpdnf.sql.backends import Clauses
-from sharpdnf.sql.lineage import Rows, build, possible
+from sharpdnf.sql.backends.protocol import Clauses
+from sharpdnf.sql.emit.lineage import Rows, build, possible
 
 TOGETHER = 2_000_000
 """Probabilities of one evaluation under many vectors: 16 MB."""

@@ -374,7 +374,7 @@ def _table_of(frame: object) -> pa.Table:
     """A frame or file as an Arrow table, read here: the worker may read nothing."""
     import duckdb
 
-    from sharpdnf.sql.backends.duck import DuckDB
+    from sharpdnf.sql.backends.duckdb import DuckDB
 
     with duckdb.connect() as connection:
         backend = DuckDB(connection)

@@ -153,9 +153,9 @@ def locked_database(path: str | None, memory: int, threads: int) -> Any:
     """A DuckDB that reads nothing but ``path`` and cannot be told otherwise by any later statement."""
     import duckdb
 
-    from sharpdnf.sql.backends.duck import DuckDB
+    from sharpdnf.sql.backends.duckdb import DuckDB
 
-    settings = {
+    settings: dict[str, str | bool | int | float | list[str]] = {
         "enable_external_access": "false",
         "autoinstall_known_extensions": "false",
         "autoload_known_extensions": "false",

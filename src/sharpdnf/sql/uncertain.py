@@ -29,8 +29,8 @@ from sqlglot import exp
 
 from sharpdnf.dnf import FloatArray, IntArray
 from sharpdnf.errors import SQLError, UncertainTableError
-from sharpdnf.sql.backends import Backend
-from sharpdnf.sql.catalog import ROW_ID, Relation, Uncertain, column, quoted
+from sharpdnf.sql.backends.names import column, quoted
+from sharpdnf.sql.backends.protocol import ROW_ID, Backend, Relation, Uncertain
 
 READINGS = itertools.count()
 COPY = re.compile(r"_sharpdnf_rows\d+")
@@ -114,13 +114,13 @@ def declare(backend: Backend, relation: Relation, prob: str, block: tuple[str, .
 def _numbered(backend: Backend, relation: Relation, p: str, columns: tuple[str, ...], base: int, copy: str) -> Declared:
     source = backend.materialise(copy, relation, p, base)
     value = exp.cast(column(p), "DOUBLE")
-    rank: exp.Expression = exp.Literal.number(0)
+    rank: exp.Expr = exp.Literal.number(0)
     if columns:
         order = exp.Order(expressions=[exp.Ordered(this=column(c)) for c in columns])
         rank = exp.Window(this=exp.DenseRank(), order=order)
     item = exp.alias_(source.copy(), "_s", table=True, quoted=True)
     select = exp.select(value, rank).from_(item).order_by(column(ROW_ID))
-    numbers = backend.numbers(select.sql(backend.dialect), 2)
+    numbers = backend.numbers(select.sql(backend.dialect.name), 2)
     probabilities = np.ascontiguousarray(numbers[:, 0])
     blocks = numbers[:, 1].astype(np.int64) - 1
     if base + len(probabilities) >= MOST_ROWS:
@@ -136,7 +136,7 @@ def _numbered(backend: Backend, relation: Relation, p: str, columns: tuple[str, 
 
 def drop(backend: Backend, copy: str) -> None:
     """Drops the temporary table of numbered rows, if it is there."""
-    backend.execute(f"DROP TABLE IF EXISTS {backend.temporary(copy).sql(backend.dialect)}")
+    backend.execute(f"DROP TABLE IF EXISTS {backend.temporary(copy).sql(backend.dialect.name)}")
 
 
 def copy_path(backend: Backend, copy: str) -> tuple[str, ...]:
@@ -188,8 +188,8 @@ def has_changed(backend: Backend, declared: Declared, sql: str) -> bool:
 
 def _check_probabilities(backend: Backend, relation: Relation, p: str) -> None:
     """NULL, nan and numbers outside [0, 1] are errors that name the row."""
-    bad = [exp.Is(this=column(p), expression=exp.Null())]
-    if backend.dialect == "sqlite":
+    bad: list[exp.Expr] = [exp.Is(this=column(p), expression=exp.Null())]
+    if backend.dialect.affinities:
         kind = exp.Anonymous(this="typeof", expressions=[column(p)])
         texts = [exp.Literal.string(name) for name in ("integer", "real")]
         bad.append(exp.Not(this=exp.In(this=kind, expressions=texts)))
@@ -198,7 +198,7 @@ def _check_probabilities(backend: Backend, relation: Relation, p: str) -> None:
     bad.append(exp.GT(this=number.copy(), expression=exp.Literal.number(1)))  # nan is above every number
     select = exp.select(exp.Star()).from_(relation.table()).where(exp.or_(*bad)).limit(1)
     try:
-        found = backend.rows(select.sql(backend.dialect))
+        found = backend.rows(select.sql(backend.dialect.name))
     except SQLError as error:
         raise UncertainTableError(f"column {p!r} of {relation.path[-1]} is not numeric: {error}") from None
     if found:
@@ -228,7 +228,7 @@ def fetch_rows(
     item = exp.alias_(declared.uncertain.source.copy(), "_s", table=True, quoted=True)
     select = exp.select(column(ROW_ID), *(column(c) for c in columns)).from_(item)
     wanted = exp.In(this=column(ROW_ID), expressions=[exp.Literal.number(n) for n in numbers])
-    found = backend.rows(select.where(wanted).sql(backend.dialect))
+    found = backend.rows(select.where(wanted).sql(backend.dialect.name))
     return {int(row[0]): row[1:] for row in found}
 
 

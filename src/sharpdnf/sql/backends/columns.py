@@ -9,7 +9,8 @@ import numpy as np
 
 from sharpdnf.dnf import FloatArray, IntArray
 from sharpdnf.errors import SQLError
-from sharpdnf.sql.backends import LineageRows, sorted_lineage
+from sharpdnf.sql.backends.protocol import LineageRows
+from sharpdnf.sql.backends.rows import sorted_lineage
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,14 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import psycopg
+from psycopg.types import datetime as loaders
+from psycopg.types.string import TextLoader
 from sqlglot import exp
 
 from sharpdnf.dnf import FloatArray, IntArray
 from sharpdnf.errors import SQLError
-from sharpdnf.sql.allowed import refuse
-from sharpdnf.sql.backends import LineageRows, Shape, grouped, lock_of, lower, numbering
 from sharpdnf.sql.backends.columns import frame_rows, python_columns, sorted_flat
-from sharpdnf.sql.catalog import Functions, Relation, column, quoted
+from sharpdnf.sql.backends.dialect import POSTGRES
+from sharpdnf.sql.backends.names import column, lower, quoted
+from sharpdnf.sql.backends.protocol import Functions, LineageRows, Relation, Shape
+from sharpdnf.sql.backends.rows import grouped, lock_of, numbering
+from sharpdnf.sql.refusal import refuse
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -48,17 +52,17 @@ def or_text(kind: str, loader: type[Any]) -> Any:
 
 
 READ_AS_TEXT = [
-    or_text("date", psycopg.types.datetime.DateLoader),
-    or_text("time", psycopg.types.datetime.TimeLoader),
-    or_text("timetz", psycopg.types.datetime.TimetzLoader),
-    or_text("timestamp", psycopg.types.datetime.TimestampLoader),
-    or_text("timestamptz", psycopg.types.datetime.TimestamptzLoader),
-    or_text("interval", psycopg.types.datetime.IntervalLoader),
+    or_text("date", loaders.DateLoader),
+    or_text("time", loaders.TimeLoader),
+    or_text("timetz", loaders.TimetzLoader),
+    or_text("timestamp", loaders.TimestampLoader),
+    or_text("timestamptz", loaders.TimestamptzLoader),
+    or_text("interval", loaders.IntervalLoader),
 ]
 
 
 class PostgreSQL:
-    dialect = "postgres"
+    dialect = POSTGRES
 
     def __init__(self, connection: Connection[Any]) -> None:
         self.connection, self.lock = connection, lock_of(connection)
@@ -77,7 +81,7 @@ class PostgreSQL:
                 for loader in READ_AS_TEXT:
                     cursor.adapters.register_loader(loader.kind, loader)
                 for kind in ("json", "jsonb"):  # as text: Arrow would give all objects the same keys
-                    cursor.adapters.register_loader(kind, psycopg.types.string.TextLoader)
+                    cursor.adapters.register_loader(kind, TextLoader)
                 cursor.execute(sql, prepare=False)  # temporary tables change their types
                 return cursor.fetchall() if cursor.description else []
         except psycopg.Error as error:
@@ -200,7 +204,7 @@ class PostgreSQL:
     def temporary(self, name: str) -> exp.Table:
         return exp.Table(this=quoted(name), db=quoted("pg_temp"))
 
-    def materialise(self, name: str, relation: Relation, prob: str, base: int) -> exp.Expression:
+    def materialise(self, name: str, relation: Relation, prob: str, base: int) -> exp.Expr:
         table = self.temporary(name)
         target = table.sql("postgres")
         self.execute(f"DROP TABLE IF EXISTS {target}")
@@ -234,11 +238,11 @@ class PostgreSQL:
     def version(self) -> object:
         return None
 
-    def layout(self, item: exp.Expression) -> tuple[tuple[str, str], ...] | None:
+    def layout(self, item: exp.Expr) -> tuple[tuple[str, str], ...] | None:
         found = self._columns(f"SELECT * FROM {item.sql('postgres')}")
         return tuple((name, str(kind)) for name, kind in found) if found is not None else None
 
-    def contents(self, item: exp.Expression, columns: Sequence[tuple[str, str]], prob: str) -> object:
+    def contents(self, item: exp.Expr, columns: Sequence[tuple[str, str]], prob: str) -> object:
         """Of the rows as text: hashes of values would not tell 1.0 from 1.00. Floats may be rounded as text."""
         parts = []
         for name, kind in columns:
