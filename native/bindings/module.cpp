@@ -18,6 +18,7 @@ void bind_creation(nb::module_ &);
 void bind_frontier(nb::module_ &);
 void bind_reach(nb::module_ &);
 void bind_circuit(nb::module_ &);
+void bind_cutsets(nb::module_ &);
 void bind_exact(nb::module_ &);
 void bind_compiled(nb::module_ &);
 void bind_pivot(nb::module_ &);
@@ -39,6 +40,7 @@ NB_MODULE(_native, m) {
     bind_frontier(m);
     bind_reach(m);
     bind_circuit(m);
+    bind_cutsets(m);
     bind_exact(m);
     bind_compiled(m);
     bind_pivot(m);
