@@ -36,7 +36,7 @@ def address() -> Iterator[str]:
 
 
 @pytest.fixture
-def db() -> "sharpdnf.ProbDB":
+def db() -> sharpdnf.ProbDB:
     """A database of four uncertain edges."""
     from sql_edges import edge_database
 
