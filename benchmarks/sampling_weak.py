@@ -77,7 +77,9 @@ def near_equal(common: int, rarity: float, private: int, groups: int = 1, pool: 
         for g in range(groups):
             picked = rng.choice(shared, common, replace=False) if pool else np.arange(g * common, (g + 1) * common)
             for _ in range(each):
-                clauses.append([*([1] if groups > 1 else []), *(int(v) + 2 for v in picked), *range(n + 1, n + 1 + private)])
+                clauses.append(
+                    [*([1] if groups > 1 else []), *(int(v) + 2 for v in picked), *range(n + 1, n + 1 + private)]
+                )
                 n += private
         prob = np.r_[0.01, np.full(shared, rarity), rng.uniform(0.7, 0.95, n - 1 - shared)]
         return DNF.from_clauses(clauses, prob)
@@ -120,7 +122,8 @@ def measure(name: str, literals: int, repeats: int, *, errors: bool) -> dict[str
     dnf = MAKERS[name](literals, np.random.default_rng([literals, len(name)]))
     seeds = itertools.cycle(range(SEEDS))
     seconds = in_turns(
-        {"pass": lambda: _native.clause_probs(*dnf.arrays), "sampling": lambda: sample_kernel(dnf, next(seeds))}, repeats
+        {"pass": lambda: _native.clause_probs(*dnf.arrays), "sampling": lambda: sample_kernel(dnf, next(seeds))},
+        repeats,
     )
     answers = [kernel_log_prob(dnf, seed) for seed in range(SEEDS if errors else 1)]
     error = math.nan
@@ -140,7 +143,9 @@ def rows(families: list[str], sizes: list[int], repeats: int, *, errors: bool) -
         for literals in sizes:
             row = measure(name, literals, repeats, errors=errors)
             print(f"{name:38} {row['literals']:>8,} {row['estimator']:>9} {row['passes']:8.1f} passes", end="")
-            print(f" {row['microseconds']:10.1f} us {row['draws']:>8,} draws  error {row['mean_error']:.4f}", flush=True)
+            print(
+                f" {row['microseconds']:10.1f} us {row['draws']:>8,} draws  error {row['mean_error']:.4f}", flush=True
+            )
             yield row
 
 
@@ -171,7 +176,9 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--no-errors", action="store_true", help="skip the reference counts")
     parser.add_argument("--before", type=Path, help="a CSV of an earlier commit to stand beside")
-    parser.add_argument("--out", type=Path, help="a directory for sampling_weak.csv and .md; nothing is written without")
+    parser.add_argument(
+        "--out", type=Path, help="a directory for sampling_weak.csv and .md; nothing is written without"
+    )
     options = parser.parse_args()
     families = [name for name in MAKERS if not options.family or any(part in name for part in options.family)]
     found = list(rows(families, options.sizes, options.repeats, errors=not options.no_errors))

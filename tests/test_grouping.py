@@ -96,9 +96,7 @@ def test_groups_are_found_below_a_light_tail() -> None:
     """Many clauses of one group have far less weight than its heaviest: they are not left as groups of their own."""
     leaves = 20_000
     dnf = DNF.from_clauses([[1, v + 2] for v in range(leaves)], np.r_[1e-9, np.linspace(0.0001, 0.9, leaves)])
-    found = sampling(
-        dnf, guarantee="relative", epsilon=0.1, delta=0.05, rng=np.random.default_rng(0), limit=Limit()
-    )
+    found = sampling(dnf, guarantee="relative", epsilon=0.1, delta=0.05, rng=np.random.default_rng(0), limit=Limit())
     assert found.info["estimator"] == "grouped"
     assert found.samples == 385
 
