@@ -153,8 +153,8 @@ def report(found: list[dict[str, object]], before: dict[tuple[str, str], str]) -
     lines = [
         "# Sampling where it was weak",
         "",
-        f"Commit {commit()}, {machine()}. Made by `benchmarks/sampling_weak.py`. Passes over the literals at (0.1, 0.05),",
-        f"and the mean relative error over {SEEDS} seeds.",
+        f"Commit {commit()}, {machine()}. Made by `benchmarks/sampling_weak.py`. Passes over the literals at",
+        f"(0.1, 0.05), and the mean relative error over {SEEDS} seeds.",
         "",
         "| family | literals | estimator | passes before | passes | draws | mean error |",
         "|---|---|---|---|---|---|---|",
