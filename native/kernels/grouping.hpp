@@ -12,7 +12,6 @@
 #include <cstdint>
 #include <iterator>
 #include <limits>
-#include <numeric>
 #include <vector>
 
 #include "formula.hpp"
@@ -40,40 +39,33 @@ class Grouper {
     Grouping run(const std::vector<int32_t> &order, int64_t heavy, double light, double limit) {
         if (heavy < 2) return {};
         out_.clauses.assign(order.begin(), order.begin() + heavy);
-        weight_.assign(2 * f_.num_vars, 0.0f);
-        slot_.assign(2 * f_.num_vars, -1);
-        key_.resize(heavy), scattered_.resize(heavy);
-        limit_ = limit - light;
+        cells_.resize(2 * f_.num_vars);
         Node root{0, static_cast<int32_t>(heavy), 0.0};
         for (const int32_t c : out_.clauses) budget_ += PASSES * width(c), root.sum += prob_[c];
-        out_.scale = light + part(root, 0, 0);
+        limit_ = limit - light;
+        out_.scale = light + part(root, 0);
         return std::move(out_);
     }
 
   private:
     static constexpr int64_t PASSES = 12;
     static constexpr int DEPTH = 64, TRIED = 64;
+    static constexpr double NO_USE = std::numeric_limits<double>::infinity();
     struct Node {
         int32_t first, last;
         double sum;  // of p(C)
+        int32_t size() const { return last - first; }
+    };
+    // Of a literal in the node at hand. It only chooses, so a float is enough.
+    struct Cell {
+        float weight = 0.0f;  // the sum of p(C) over the clauses that hold it
+        int32_t count = 0;    // of these clauses; then the literal's child, as -1 - child
     };
 
     int64_t width(int32_t c) const { return f_.indptr[c + 1] - f_.indptr[c]; }
     const int32_t *begin(int32_t c) const { return f_.literals + f_.indptr[c]; }
     const int32_t *end(int32_t c) const { return f_.literals + f_.indptr[c + 1]; }
-
-    // The literals that all clauses of the node hold; it is known that there are `least` of them.
-    std::vector<int32_t> shared(const Node &node, std::size_t least) {
-        const int32_t *clause = out_.clauses.data() + node.first;
-        std::vector<int32_t> event(begin(*clause), end(*clause)), kept;
-        while (++clause != out_.clauses.data() + node.last && event.size() > least) {
-            kept.clear();
-            std::set_intersection(event.begin(), event.end(), begin(*clause), end(*clause), std::back_inserter(kept));
-            event.swap(kept);
-            spend(width(*clause));
-        }
-        return event;
-    }
+    double first_prob(const Node &node) const { return prob_[out_.clauses[node.first]]; }
     double event_prob(const std::vector<int32_t> &event) const {
         LogProduct product;
         for (const int32_t literal : event) product.multiply(f_.literal_prob(literal));
@@ -85,13 +77,26 @@ class Grouper {
     }
 
     // S' of the node; its groups are appended to the output.
-    double part(const Node &node, std::size_t least, int depth) {
-        if (node.last - node.first == 1) return node.sum;
-        const std::vector<int32_t> event = shared(node, least);
-        const double together = event_prob(event);
+    double part(const Node &node, int depth) {
+        // A group is of use if its clauses sum up to more than P(E). Each of them has a literal more than E, hence
+        // P(E) >= p(C) / the likeliest literal. (What stands first is the largest but for the steps of the order.)
+        if (node.size() < 2 || node.sum * likeliest_ < 0.9 * first_prob(node) || budget_ <= 0) return node.sum;
+        std::vector<int32_t> event;
         const auto groups_before = out_.groups.size();
         const auto literals_before = static_cast<int32_t>(out_.literals.size());
-        const double apart = depth < DEPTH && budget_ > 0 ? parted(node, event, together, depth) : node.sum;
+        double together, apart = node.sum;
+        if (node.size() == 2) {
+            const int32_t a = out_.clauses[node.first], b = out_.clauses[node.first + 1];
+            std::set_intersection(begin(a), end(a), begin(b), end(b), std::back_inserter(event));
+            spend(width(a) + width(b));
+            together = event_prob(event);
+        } else {
+            weigh(node);
+            const int32_t c = out_.clauses[node.first];
+            std::copy_if(begin(c), end(c), std::back_inserter(event), [&](int32_t l) { return cells_[l].count == node.size(); });
+            together = event_prob(event);
+            apart = depth == 0 && hopeless(node) ? NO_USE : parted(node, event, together, depth);
+        }
         if (!(together < apart)) return apart;
         out_.groups.resize(groups_before);
         out_.literals.resize(literals_before);
@@ -100,95 +105,112 @@ class Grouper {
         return together;
     }
 
-    // The sum of the children's S', or a lower bound of it that shows it to be of no use.
+    void weigh(const Node &node) {
+        for (int32_t i = node.first; i < node.last; ++i) {
+            const int32_t c = out_.clauses[i];
+            const auto p = static_cast<float>(prob_[c]);
+            for (const auto *l = begin(c); l != end(c); ++l) cells_[*l].weight += p, ++cells_[*l].count;
+            spend(2 * width(c));
+        }
+    }
+    // At the root, which also finds the likeliest literal: a group whose clauses sum up to W has at least their largest, hence at least the sum of p^2 / W.
+    bool hopeless(const Node &node) {
+        double squares = 0.0;
+        likeliest_ = 0.0;
+        for (int32_t i = node.first; i < node.last; ++i) squares += prob_[out_.clauses[i]] * prob_[out_.clauses[i]];
+        float most = 0.0f;
+        for (int32_t literal = 0; literal < static_cast<int32_t>(cells_.size()); ++literal) {
+            if (!cells_[literal].count) continue;
+            most = std::max(most, cells_[literal].weight);
+            likeliest_ = std::max(likeliest_, f_.literal_prob(literal));
+        }
+        return limit_ < NO_USE && squares > limit_ * most;
+    }
+
+    // The sum of the children's S', or infinity if it is seen to be of no use.
     double parted(const Node &node, const std::vector<int32_t> &event, double together, int depth) {
-        choose_literals(node, event, together);
-        std::vector<Node> children = bucket(node);
-        // A child's S' is at least its largest clause, which stands first but for the steps of the order.
-        double least = 0.0, apart = 0.0;
-        for (const Node &child : children) least += 0.9 * prob_[out_.clauses[child.first]];
-        if (least > together) return least;
-        if (depth == 0 && least >= limit_) return std::numeric_limits<double>::infinity();
+        double apart = 0.0;  // first of the clauses that are alone
+        std::vector<Node> children = bucket(node, event, together, apart);
+        if (depth == DEPTH) return node.sum;
+        // A child's S' is at least its largest clause.
+        double least = 0.9 * apart;
+        for (const Node &child : children) least += 0.9 * first_prob(child);
+        if (least > together || (depth == 0 && least >= limit_)) return NO_USE;
         // Where there is most to save is tried first: if nothing comes of it there, the others are left alone.
-        const auto several = std::partition(children.begin(), children.end(), [](const Node &n) { return n.last - n.first > 1; });
-        for (auto child = several; child != children.end(); ++child) apart += child->sum;
-        const auto hope = [this](const Node &n) { return n.sum - prob_[out_.clauses[n.first]]; };
-        const auto first = children.begin();
-        if (several - first > TRIED)
-            std::nth_element(first, first + TRIED, several, [&](const Node &a, const Node &b) { return hope(a) > hope(b); });
+        const auto hope = [this](const Node &n) { return n.sum - first_prob(n); };
+        if (children.size() > TRIED)
+            std::nth_element(children.begin(), children.begin() + TRIED, children.end(),
+                             [&](const Node &a, const Node &b) { return hope(a) > hope(b); });
         double hoped = 0.0, saved = 0.0;
-        for (auto child = first; child != several; ++child) {
-            if (child - first >= TRIED && saved < 0.1 * hoped) {
-                apart += child->sum;
+        for (std::size_t i = 0; i < children.size(); ++i) {
+            if (i >= TRIED && saved < 0.1 * hoped) {
+                apart += children[i].sum;
                 continue;
             }
-            const double scale = part(*child, event.size() + 1, depth + 1);
-            apart += scale, saved += child->sum - scale, hoped += hope(*child);
+            hoped += hope(children[i]);
+            const double scale = part(children[i], depth + 1);
+            apart += scale, saved += children[i].sum - scale;
         }
         return apart;
     }
 
-    // key_: the literal by which each clause of the node goes to a child, -1 for none.
-    void choose_literals(const Node &node, const std::vector<int32_t> &event, double together) {
-        for (int32_t i = node.first; i < node.last; ++i) {
-            const int32_t c = out_.clauses[i];
-            const auto p = static_cast<float>(prob_[c]);
-            for (const auto *l = begin(c); l != end(c); ++l) weight_[*l] += p;
-            spend(2 * width(c));
+    // The literal by which clause c goes to a child, -1 if it shares none with others but those of the event.
+    int32_t best_literal(int32_t c, const Node &node, double together) const {
+        int32_t best = -1;
+        double most = 0.0;
+        for (const auto *l = begin(c); l != end(c); ++l) {
+            const Cell &cell = cells_[*l];
+            if (cell.count == 1 || cell.weight <= 0.0f) continue;
+            const double weight = cell.weight, saved = weight - together * f_.literal_prob(*l);
+            const double score = saved > 0.0 ? node.sum + saved : weight;
+            if (score > most) most = score, best = *l;
         }
-        for (const int32_t literal : event) weight_[literal] = 0.0f;
-        for (int32_t i = node.first; i < node.last; ++i) {
-            const int32_t c = out_.clauses[i];
-            int32_t best = -1;
-            double most = 0.0;
-            for (const auto *l = begin(c); l != end(c); ++l) {
-                const double weight = weight_[*l];
-                if (weight <= 0.0) continue;
-                const double saved = weight - together * f_.literal_prob(*l);
-                const double score = saved > 0.0 ? node.sum + saved : weight;
-                if (score > most) most = score, best = *l;
-            }
-            key_[i] = best;
-        }
-        for (int32_t i = node.first; i < node.last; ++i)
-            for (const auto *l = begin(out_.clauses[i]); l != end(out_.clauses[i]); ++l) weight_[*l] = 0.0f;
+        return best;
     }
 
-    // Puts the clauses that have the same key together, in the order in which they stood.
-    std::vector<Node> bucket(const Node &node) {
+    // Puts the clauses of each child together, in the order in which they stood, and those that are alone behind them;
+    // these are summed up in `alone`. The cells are clear again.
+    std::vector<Node> bucket(const Node &node, const std::vector<int32_t> &event, double together, double &alone) {
+        for (const int32_t literal : event) cells_[literal].weight = 0.0f;
         std::vector<Node> children;
-        for (int32_t i = node.first; i < node.last; ++i) {
-            int32_t child = key_[i] < 0 ? -1 : slot_[key_[i]];
-            if (child < 0) {
-                child = static_cast<int32_t>(children.size());
-                if (key_[i] >= 0) slot_[key_[i]] = child;
+        const int32_t size = node.size();
+        std::vector<int32_t> child_of(size), before(out_.clauses.begin() + node.first, out_.clauses.begin() + node.last);
+        for (int32_t i = 0; i < size; ++i) child_of[i] = best_literal(before[i], node, together);
+        for (int32_t i = 0; i < size; ++i) {
+            const double p = prob_[before[i]];
+            if (child_of[i] < 0) {
+                alone += p;
+                continue;
+            }
+            int32_t &slot = cells_[child_of[i]].count;
+            if (slot > 0) {
+                slot = -1 - static_cast<int32_t>(children.size());
                 children.push_back({0, 0, 0.0});
             }
-            ++children[child].last;
-            children[child].sum += prob_[out_.clauses[i]];
-            scattered_[i] = child;
+            child_of[i] = -1 - slot;
+            ++children[child_of[i]].last;
+            children[child_of[i]].sum += p;
         }
         int32_t start = node.first;
         for (Node &child : children) {
-            const int32_t size = child.last;
+            const int32_t clauses = child.last;
             child.first = child.last = start;
-            start += size;
+            start += clauses;
         }
-        for (int32_t i = node.first; i < node.last; ++i) {
-            if (key_[i] >= 0) slot_[key_[i]] = -1;
-            key_[i] = out_.clauses[i];
-        }
-        for (int32_t i = node.first; i < node.last; ++i) out_.clauses[children[scattered_[i]].last++] = key_[i];
+        for (int32_t i = 0; i < size; ++i) out_.clauses[child_of[i] < 0 ? start++ : children[child_of[i]].last++] = before[i];
+        if (size > f_.num_vars) std::fill(cells_.begin(), cells_.end(), Cell{});
+        else
+            for (const int32_t c : before)
+                for (const auto *l = begin(c); l != end(c); ++l) cells_[*l] = Cell{};
         return children;
     }
 
     const Formula &f_;
     const std::vector<double> &prob_;
     const double log_unit_;
-    double limit_ = 0.0;
+    double limit_ = 0.0, likeliest_ = 1.0;
     Pace &pace_;
     int64_t budget_ = 0;
     Grouping out_;
-    std::vector<float> weight_;  // of each literal in the node at hand; they only choose, so a float is enough
-    std::vector<int32_t> slot_, key_, scattered_;
+    std::vector<Cell> cells_;
 };

@@ -11,13 +11,14 @@
 
 namespace {
 
-// The first bucket of the order at which all but about a hundredth of the weight has gone by.
-int heavy_buckets(const FallingOrder &falling) {
+// The first bucket of the order at which the weight that is left is about `small`, or a hundredth of all. The weights
+// are in units of the largest.
+int heavy_buckets(const FallingOrder &falling, double small) {
     std::vector<double> weight(FallingOrder::BUCKETS);
     for (int b = 0; b < FallingOrder::BUCKETS; ++b)
         weight[b] = (falling.start[b + 1] - falling.start[b]) * std::exp(-(b + 0.5) / FallingOrder::PER_UNIT);
     double rest = std::accumulate(weight.begin(), weight.end(), 0.0);
-    const double small = 0.01 * rest;
+    small = std::min(small, 0.01 * rest);
     int bucket = 0;
     while (bucket < FallingOrder::BUCKETS && rest > small) rest -= weight[bucket++];
     return bucket;
@@ -46,6 +47,19 @@ void append_clauses(const Formula &f, const int32_t *first, const int32_t *last,
     for (const auto *c = first; c != last; ++c) {
         if (last - c > AHEAD) __builtin_prefetch(f.literals + f.indptr[c[AHEAD]]);
         append_literals(f, {f.literals + f.indptr[*c], f.literals + f.indptr[*c + 1]}, ptr, literals, pace);
+    }
+}
+
+// Light clauses are left out of the search for groups as long as they are light beside what it finds.
+Grouping best_grouping(const Formula &f, const std::vector<double> &prob, double log_max, const FallingOrder &falling,
+                       double sum, double limit, Pace &pace) {
+    int64_t heavy = falling.start[heavy_buckets(falling, 0.01 * limit)];
+    for (;;) {
+        double light = sum;
+        for (int64_t i = 0; i < heavy; ++i) light -= prob[falling.clauses[i]];
+        Grouping found = Grouper(f, prob, log_max, pace).run(falling.clauses, heavy, std::max(light, 0.0), limit);
+        if (heavy == f.num_clauses || found.groups.empty() || light < 0.05 * found.scale) return found;
+        heavy = f.num_clauses;
     }
 }
 
@@ -194,17 +208,14 @@ SamplePlan make_plan(const Formula &f, Estimator wanted, Poll &poll) {
         relative_sum += prob[c];
     }
     FallingOrder falling(log_prob, log_max);
-    const int heavy_bucket = heavy_buckets(falling);
-    const int64_t heavy = falling.start[heavy_bucket];
     const double one = std::exp(-log_max);  // S' of direct draws in these units
+    const int64_t heavy = falling.start[heavy_buckets(falling, INFINITY)];
 
     Grouping grouping;
     if (wanted == Estimator::automatic || wanted == Estimator::grouped) {
         if (relative_sum > 0.0) {
-            double light = relative_sum;
-            for (int64_t i = 0; i < heavy; ++i) light -= prob[falling.clauses[i]];
             const double limit = wanted == Estimator::automatic ? std::min(one, 0.9 * relative_sum) : INFINITY;
-            grouping = Grouper(f, prob, log_max, pace).run(falling.clauses, heavy, std::max(light, 0.0), limit);
+            grouping = best_grouping(f, prob, log_max, falling, relative_sum, limit, pace);
         }
         const bool useful = !grouping.groups.empty();
         if (wanted == Estimator::automatic)
