@@ -15,6 +15,7 @@ void bind_batch(nb::module_ &);
 void bind_layers(nb::module_ &);
 void bind_lineage(nb::module_ &);
 void bind_circuit(nb::module_ &);
+void bind_fixpoint(nb::module_ &);
 void bind_pivot(nb::module_ &);
 
 NB_MODULE(_native, m) {
@@ -31,5 +32,6 @@ NB_MODULE(_native, m) {
     bind_layers(m);
     bind_lineage(m);
     bind_circuit(m);
+    bind_fixpoint(m);
     bind_pivot(m);
 }

@@ -68,6 +68,7 @@ _HOME = {
     "connect": "sql",
     "ProbDB": "sql",
 }
+_FRONTS = ("problog",)
 _EXTRA = {"torch": "neural", "safetensors": "neural", "duckdb": "sql", "sqlglot": "sql", "pyarrow": "sql"}
 __all__ = [  # noqa: RUF022 - in the order a newcomer meets them
     "DNF", "Batch", "read", "reads", "write", "writes",
@@ -80,6 +81,8 @@ __all__ = [  # noqa: RUF022 - in the order a newcomer meets them
 
 
 def __getattr__(name: str) -> Any:
+    if name in _FRONTS:
+        return importlib.import_module(f"sharpdnf.fronts.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'sharpdnf' has no attribute {name!r}")
     try:

@@ -3,6 +3,7 @@
 SharpDNFError
 ├── ParseError          a file or text is not a weighted DNF: says file, line and what was expected
 ├── InvalidFormula      arrays or clauses that are not a DNF, or impossible generator requests
+├── InvalidProgram      a logic program that cannot be read or grounded: says the line
 ├── UnknownEngine       no engine of that name (did you mean ...?)
 ├── MissingExtra        the engine or feature needs an optional dependency: says what to install
 ├── LimitError          a formula is larger than a stated memory limit
@@ -42,6 +43,10 @@ class ParseError(SharpDNFError):
 
 class InvalidFormula(SharpDNFError, ValueError):
     """Arrays, clauses or a generator request that cannot be a DNF."""
+
+
+class InvalidProgram(SharpDNFError, ValueError):
+    """A logic program cannot be read, grounded or answered."""
 
 
 class UnknownEngine(SharpDNFError, ValueError):
