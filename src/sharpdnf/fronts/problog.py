@@ -13,6 +13,7 @@ A circle is unrolled as often as it has disjunctions, which is enough for its le
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import subprocess
@@ -306,7 +307,8 @@ def _chain(
 
     Its variable has p_i / (1 - p_1 - ... - p_(i - 1)), so that the choice has p_i.
     """
-    left, before = 1.0, []
+    left = 1.0
+    before: list[int] = []
     for number in members:
         _, value, _, name, extra = nodes[number - 1]
         if extra:  # "none of them": true if no other choice is
@@ -330,19 +332,20 @@ def to_circuit(program: Program, limit: int = UNROLLED) -> Circuit | None:
     components, circular = _components(program, wanted)
     made = 0
     for component, circle in zip(components, circular, strict=True):
-        rounds = 1
-        if circle:
-            rounds = sum(program.kind[g] == OR for g in component)
-            value |= dict.fromkeys(component, False)
-        for _ in range(max(1, rounds)):
-            before = [value.get(g) for g in component] if circle else None
-            for g in component:
+        # A circle starts as false. Each round takes all its disjunctions one step further from the values of the round
+        # before; in any world a round that changes nothing is the last, so there are at most as many as disjunctions.
+        steps = [g for g in component if program.kind[g] == OR] if circle else []
+        inner = _inside_first(program, set(component) - set(steps)) if circle else component
+        value |= dict.fromkeys(component if circle else (), False)
+        for _ in range(max(1, len(steps))):
+            for g in inner:
                 value[g] = _gate(program, g, value, builder, variables)
+            value |= {g: _gate(program, g, value, builder, variables) for g in steps}
             made += len(component)
             if made > limit:
                 return None
-            if circle and before == [value[g] for g in component]:
-                break
+        for g in inner if circle else ():  # conjunctions that are asked for themselves see the last step too
+            value[g] = _gate(program, g, value, builder, variables)
     evidence = value[program.evidence]
     outputs = [builder.and_(value[gate], evidence) for _, gate in program.queries]
     return builder.build(*outputs, evidence, names=[*(name for name, _ in program.queries), "evidence"])
@@ -359,10 +362,33 @@ def _gate(
         return builder.not_(read[0])
     if kind == AND:
         return builder.and_(*read)
-    return builder.or_(*read) if kind == OR else kind == TRUE
+    if kind == OR:
+        return builder.or_(*read)
+    return kind == TRUE
+
+
+def _inside_first(program: Program, gates: set[int]) -> list[int]:
+    """Conjunctions of a circle in an order in which inputs come first; those that only wait for themselves are false."""
+    order: list[int] = []
+    read_by = {g: program.inputs[program.indptr[g] : program.indptr[g + 1]].tolist() for g in gates}
+    open_inputs = {g: [h for h in read if h in gates] for g, read in read_by.items()}
+    readers: dict[int, list[int]] = {}
+    for g, read in open_inputs.items():
+        for h in read:
+            readers.setdefault(h, []).append(g)
+    left = {g: len(read) for g, read in open_inputs.items()}
+    ready = sorted(g for g, count_left in left.items() if not count_left)
+    while ready:
+        g = ready.pop()
+        order.append(g)
+        for reader in readers.get(g, ()):
+            left[reader] -= 1
+            if not left[reader]:
+                ready.append(reader)
+    return order
 
 
 def _components(program: Program, wanted: list[int]) -> tuple[list[list[int]], list[bool]]:
     """The strongly connected components that the wanted gates need, inputs first, and which of them are circles."""
     gates, start, circle = _native.fixpoint_order(*program.arrays, outputs=wanted)
-    return [gates[a:b].tolist() for a, b in zip(start[:-1], start[1:], strict=True)], [bool(c) for c in circle]
+    return [gates[a:b].tolist() for a, b in itertools.pairwise(start)], [bool(c) for c in circle]
