@@ -6,7 +6,7 @@ SOURCES := pyproject.toml CMakeLists.txt $(shell find src native -type f -not -n
 export OMP_NUM_THREADS ?= 1
 export MKL_NUM_THREADS ?= 1
 
-.PHONY: help demo test lint bench bench-neural bench-sql wheel sanitize native clean
+.PHONY: help demo test lint bench bench-exact bench-neural bench-sql wheel sanitize sanitize-threads fuzz native clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 16
@@ -28,7 +28,12 @@ $(VENV)/installed: $(VENV)/dependencies $(SOURCES)
 	$(BIN)/pip install -q --no-build-isolation --no-deps --force-reinstall .
 	@touch $@
 
-demo: $(VENV)/installed  ## count the bundled examples, one with n=15,000
+# The demo needs the core alone, so that a first look does not wait for the tensor library.
+$(VENV)/core: $(VENV)/tools $(SOURCES)
+	$(BIN)/pip install -q --no-build-isolation .
+	@touch $@
+
+demo: $(VENV)/core  ## count the bundled examples, one with n=15,000
 	$(BIN)/python examples/demo.py
 
 test: $(VENV)/installed lint  ## the whole suite, types and style
@@ -41,6 +46,11 @@ lint: $(VENV)/dependencies
 
 bench: $(VENV)/installed  ## engines: errors beside times, against one pass over the literals
 	$(BIN)/python benchmarks/engines.py
+	$(BIN)/python benchmarks/circuits.py
+
+bench-exact: $(VENV)/installed  ## exact answers beside pyganak and PySDD, and d4 and sharpSAT-TD where they are on PATH
+	$(BIN)/pip install -q pysdd
+	$(BIN)/python benchmarks/exact.py
 
 bench-neural: $(VENV)/installed  ## the network against the matrix-product peak
 	$(BIN)/pip install -q torch_geometric
@@ -57,25 +67,36 @@ wheel: $(VENV)/tools  ## dist/sharpdnf-*.whl, tried in an empty environment
 	build/wheel-check/bin/pip install -q dist/sharpdnf-*.whl
 	cd build && wheel-check/bin/sharpdnf count ../examples/two_clauses.dnf
 
-# The kernels with address and undefined-behaviour sanitizers, in a copy of the package of their own. The C++ runtime is
-# preloaded too, or the sanitizer does not see exceptions. Timings mean nothing here, so tests of speed are left out.
-SANITIZED := build/sanitize/site
-RUNTIMES = $(shell for name in libasan.so libubsan.so libstdc++.so; do c++ -print-file-name=$$name; done)
-NOT_SPEED := not timeout and not time_limit and not ten_thousand and not quickly and not few_passes and not cost_against and not deep_factor and not bundled
-SANITIZER_TESTS ?= $(shell grep -LE 'torch|duckdb|pyarrow|learn|sql|neural|discover|subprocess' tests/test_*.py) tests/test_formats.py
+# The kernels under sanitizers, in a copy of the package of their own. The C++ runtime is preloaded too, or the sanitizer
+# does not see exceptions. Markers choose the tests (pyproject.toml says what each means): timings mean nothing here.
+SANITIZED = PYTHONPATH=build/$@/site PYTHONMALLOC=malloc LD_PRELOAD="$(foreach name,$(1) stdc++,$(shell c++ -print-file-name=lib$(name).so))"
+define build_sanitized
+	$(BIN)/cmake -S . -B build/$@ -DSHARPDNF_SANITIZE=$(1) -DPython_EXECUTABLE=$(abspath $(BIN))/python >/dev/null
+	$(BIN)/cmake --build build/$@ -j 2
+	rm -rf build/$@/site && mkdir -p build/$@/site && cp -r src/sharpdnf build/$@/site/
+	rm -f build/$@/site/sharpdnf/_native*.so && cp build/$@/_native*.so build/$@/site/sharpdnf/
+endef
+
 sanitize: $(VENV)/dependencies  ## native code under address and undefined-behaviour sanitizers
-	$(BIN)/cmake -S . -B build/sanitize -DSHARPDNF_SANITIZE=ON -DPython_EXECUTABLE=$$(pwd)/$(BIN)/python >/dev/null
-	$(BIN)/cmake --build build/sanitize -j 2
-	rm -rf $(SANITIZED) && mkdir -p $(SANITIZED) && cp -r src/sharpdnf $(SANITIZED)/
-	rm -f $(SANITIZED)/sharpdnf/_native*.so && cp build/sanitize/_native*.so $(SANITIZED)/sharpdnf/
-	SHARPDNF_SANITIZE=1 PYTHONPATH=$(SANITIZED) PYTHONMALLOC=malloc LD_PRELOAD="$(RUNTIMES)" \
+	$(call build_sanitized,"address,undefined")
+	$(call SANITIZED,asan ubsan) \
 	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 \
-	$(BIN)/python -m pytest -p no:cacheprovider -k "$(NOT_SPEED)" $(SANITIZER_TESTS)
+	$(BIN)/python -m pytest -p no:cacheprovider -m "native and not speed" $(TESTS)
+
+# Without random addresses, which old sanitizer run times do not take.
+sanitize-threads: $(VENV)/dependencies  ## the threaded kernels under the thread sanitizer
+	$(call build_sanitized,thread)
+	$(call SANITIZED,tsan) TSAN_OPTIONS=halt_on_error=1:exitcode=66 \
+	setarch -R $(BIN)/python -m pytest -p no:cacheprovider -m "threads and not speed" $(TESTS)
+
+FUZZ_SECONDS ?= 60
+fuzz: $(VENV)/installed  ## random inputs against oracles for FUZZ_SECONDS (FUZZ="engines --seed 7" chooses)
+	PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $(FUZZ_SECONDS) $(FUZZ)
 
 native:  ## kernels into src/sharpdnf, for development with PYTHONPATH=src
 	cmake -S . -B build/dev -DCMAKE_BUILD_TYPE=Release -DPython_EXECUTABLE=$$(command -v $(PYTHON)) >/dev/null
 	cmake --build build/dev -j 2
-	cp build/dev/_native*.so src/sharpdnf/
+	install build/dev/_native*.so src/sharpdnf/
 
 clean:
 	rm -rf $(VENV) build dist src/sharpdnf/_native*.so

@@ -25,7 +25,7 @@ from engines_report import FAMILIES, Row, Target, cell_targets, write_all
 
 from sharpdnf import _native
 from sharpdnf.dnf import DNF
-from sharpdnf.engines.counting import count
+from sharpdnf.engines.front import count
 from sharpdnf.engines.registry import discover, find
 from sharpdnf.engines.sampling import successes_needed
 from sharpdnf.errors import SharpDNFError

@@ -16,7 +16,7 @@ from engines_report import Row, Target
 
 from sharpdnf import _native
 from sharpdnf.dnf import DNF
-from sharpdnf.engines.counting import count
+from sharpdnf.engines.front import count
 from sharpdnf.formats import read, write
 from sharpdnf.generate import PaperSpec, paper
 from sharpdnf.simplify import simplify

@@ -19,7 +19,7 @@ import numpy as np
 from engines_report import Row, Target, read_rows, write_rows
 
 from sharpdnf.dnf import DNF
-from sharpdnf.engines.counting import count
+from sharpdnf.engines.front import count
 from sharpdnf.formats import write
 from sharpdnf.generate import PaperSpec, paper
 

@@ -7,10 +7,11 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from sharpdnf.report import PAPER_RUNTIMES
+from sharpdnf.paper.report import PAPER_RUNTIMES
 
 PAPER_SIZES = (1_000, 5_000, 10_000, 15_000)
 FAMILIES = ("plain", "privileged")
@@ -189,59 +190,86 @@ def _write_csv(path: Path, head: list[str], lines: Iterable[list[object]]) -> No
         writer.writerows(lines)
 
 
+STYLES = {
+    "sampling": ("C0", "o"), "auto": ("C1", "s"), "conditioned": ("C2", "^"), "klm": ("C3", "D"),
+    "neural": ("C4", "P"), "bounds": ("C5", "v"), "lbp": ("C6", "X"), "pepin": ("C7", "*"),
+}  # fmt: skip
+ZERO = 1e-8
+"""Where an error of exactly zero is drawn: a row of its own below the axis of logarithms."""
+
+
 def draw(rows: list[Row], path: Path) -> None:
-    """Times and errors by width at n = 15,000, and time against literals."""
+    """Times and errors by width at n = 15,000, and time against literals, with one legend below all three."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, (times, errors, growth) = plt.subplots(1, 3, figsize=(15, 4.6))
-    styles = {"sampling": ("C0", "o"), "auto": ("C1", "s"), "conditioned": ("C2", "^"), "klm": ("C3", "D")}
-    styles |= {"neural": ("C4", "P"), "bounds": ("C5", "v"), "lbp": ("C6", "X"), "pepin": ("C7", "*")}
-    for engine, (colour, marker) in styles.items():
-        mine = [r for r in rows if r.engine == engine and r.n == 15_000 and r.family in FAMILIES]
-        if not mine:
-            continue
-        widths = sorted({r.w for r in mine})
-        for axis, field in ((times, "seconds"), (errors, "error")):
-            points = [[max(getattr(r, field), 1e-6) for r in mine if r.w == w] for w in widths]
-            middle = [float(np.median(p)) for p in points]
-            spread = [[m - min(p) for m, p in zip(middle, points, strict=True)]]
-            spread += [[max(p) - m for m, p in zip(middle, points, strict=True)]]
-            line = "-" if engine in ("sampling", "auto", "conditioned") else ":"
-            axis.errorbar(widths, middle, yerr=spread, color=colour, marker=marker, ls=line, capsize=2, label=engine)
-    widths = list(PAPER_RUNTIMES)
-    for name, dash in (("KLM", "--"), ("GNN", "-.")):
-        label = "paper's KLM, Haswell" if name == "KLM" else "paper's GNN, P100"
-        times.plot(widths, [PAPER_RUNTIMES[w][name][3] for w in widths], color="0.5", ls=dash, label=label)
-    for axis, title in ((times, "processor seconds, n = 15,000"), (errors, "relative error (>= 1e-6), n = 15,000")):
-        axis.set(xscale="log", yscale="log", xlabel="clause width", title=title)
-        axis.set_xticks(widths, [str(w) for w in widths])
-        axis.minorticks_off()
-        axis.grid(alpha=0.3)
-    errors.axhline(0.1, color="0.5", lw=1)
-    errors.text(3, 0.115, "epsilon", color="0.4", fontsize=8)
-    times.legend(fontsize=7, ncol=2)
-    for family, line in (("growth, paper", "-"), ("growth, neighbours", ":")):
-        for engine, colour in (
-            ("sampling", "C0"),
-            ("simplify", "C8"),
-            ("conditioned", "C2"),
-            ("bounds", "C5"),
-            ("pass", "0.4"),
-        ):
-            mine = [r for r in rows if r.engine == engine and r.family == family]
-            if not mine:
-                continue
-            shown = engine if line == "-" else None
-            growth.plot(
-                [r.m * r.w for r in mine], [r.seconds for r in mine], color=colour, ls=line, marker=".", label=shown
-            )
-    if growth.lines:
-        growth.set(xscale="log", yscale="log", xlabel="literals", title="seconds: random (solid), neighbours (dotted)")
-        growth.grid(alpha=0.3)
-        growth.legend(fontsize=8)
-    figure.tight_layout()
+    figure, (times, errors, growth) = plt.subplots(1, 3, figsize=(15, 5.4))
+    mine = {e: [r for r in rows if r.engine == e and r.n == 15_000 and r.family in FAMILIES] for e in STYLES}
+    mine = {engine: found for engine, found in mine.items() if found}
+    _draw_times(times, mine)
+    _draw_errors(errors, mine)
+    _draw_growth(growth, rows)
+    handles, labels = times.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="lower center", ncol=len(labels), fontsize=9, frameon=False)
+    figure.tight_layout(rect=(0.0, 0.06, 1.0, 1.0))
     figure.savefig(path, dpi=110)
     plt.close(figure)
+
+
+def _draw_times(axis: Any, mine: dict[str, list[Row]]) -> None:
+    """The median over the formulas of a width, with the whole range as a bar."""
+    for engine, found in mine.items():
+        widths = sorted({r.w for r in found})
+        points = [[r.seconds for r in found if r.w == w] for w in widths]
+        middle = [float(np.median(p)) for p in points]
+        spread = [[m - min(p) for m, p in zip(middle, points, strict=True)]]
+        spread += [[max(p) - m for m, p in zip(middle, points, strict=True)]]
+        colour, marker = STYLES[engine]
+        axis.errorbar(widths, middle, yerr=spread, color=colour, marker=marker, capsize=2, label=engine)
+    widths = list(PAPER_RUNTIMES)
+    for name, dash, label in (("KLM", "--", "paper's KLM (Haswell)"), ("GNN", "-.", "paper's GNN (P100)")):
+        axis.plot(widths, [PAPER_RUNTIMES[w][name][3] for w in widths], color="0.5", ls=dash, label=label)
+    axis.set(xscale="log", yscale="log", xlabel="clause width w", ylabel="processor seconds for one formula")
+    axis.set_title("Time, n = 15,000, m = 11,250")
+    axis.set_xticks(widths, [str(w) for w in widths])
+    axis.minorticks_off()
+    axis.grid(alpha=0.3)
+
+
+def _draw_errors(axis: Any, mine: dict[str, list[Row]]) -> None:
+    """Every formula is a point; engines stand side by side at each width, and errors of zero on the lowest line."""
+    widths = list(PAPER_RUNTIMES)
+    for place, (engine, found) in enumerate(mine.items()):
+        shift = (place - (len(mine) - 1) / 2) * 0.09
+        x = [widths.index(r.w) + shift for r in found]
+        y = [r.error if r.error > 10 * ZERO else ZERO for r in found]
+        colour, marker = STYLES[engine]
+        axis.plot(x, y, color=colour, marker=marker, ls="", ms=5, alpha=0.7)
+    axis.axhline(0.1, color="0.4", lw=1)
+    axis.text(-0.45, 0.125, "epsilon = 0.1", color="0.3", fontsize=8)
+    axis.axhline(ZERO * 4, color="0.4", lw=1, ls=":")
+    axis.set(yscale="log", ylim=(ZERO / 3, 3.0), xlabel="clause width w", ylabel="relative error of the answer")
+    axis.set_title("Error, the same formulas")
+    axis.set_xticks(range(len(widths)), [str(w) for w in widths])
+    decades = [10.0**d for d in range(-7, 1)]
+    axis.set_yticks([ZERO, *decades], ["none", *(f"$10^{{{d}}}$" for d in range(-7, 1))])
+    axis.minorticks_off()
+    axis.grid(alpha=0.3, axis="y")
+
+
+def _draw_growth(axis: Any, rows: list[Row]) -> None:
+    colours = {"sampling": "C0", "simplify": "C8", "conditioned": "C2", "bounds": "C5", "pass": "0.4"}
+    for family, line in (("growth, paper", "-"), ("growth, neighbours", ":")):
+        for engine, colour in colours.items():
+            found = [r for r in rows if r.engine == engine and r.family == family]
+            shown = {"pass": "one pass"}.get(engine, engine) if line == "-" else None
+            points = [r.m * r.w for r in found], [r.seconds for r in found]
+            if found:
+                axis.plot(*points, color=colour, ls=line, marker=".", label=shown)
+    if axis.lines:
+        axis.set(xscale="log", yscale="log", xlabel="literals in the formula", ylabel="processor seconds")
+        axis.set_title("Growth (dotted: clauses of neighbouring variables)")
+        axis.grid(alpha=0.3)
+        axis.legend(fontsize=9, loc="upper left")

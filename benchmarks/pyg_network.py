@@ -11,8 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric.nn import MessagePassing
 
-from sharpdnf.learn.cell import LayerNormLSTM, Perceptron
 from sharpdnf.learn.graph import Edges, Graph
+from sharpdnf.learn.layers import LayerNormLSTM, Perceptron
 from sharpdnf.learn.model import Network
 
 

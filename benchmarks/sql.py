@@ -27,7 +27,7 @@ import numpy as np
 
 import sharpdnf
 from sharpdnf.dnf import FloatArray
-from sharpdnf.sql.lineage import build
+from sharpdnf.sql.emit.lineage import build
 from sharpdnf.sql.plan import make_plan
 
 RESULTS = Path(__file__).parent / "results"
@@ -80,17 +80,25 @@ def measure(db: sharpdnf.ProbDB, name: str, query: str, *, targets: bool) -> lis
         rows = db._run(plan)
         build(rows.clauses, rows.indptr, db.known_rows())
 
+    def check() -> None:
+        with db.backend.snapshot():
+            db._brought_up_to_date(plan)
+
     seconds = in_turns(
         {
             "rewrite": lambda: make_plan(query, db.backend, db._uncertain()),
             "ordered": lambda: db.backend.arrow(ordered),  # type: ignore[attr-defined]
             "sql": lambda: db.backend.arrow(statement),  # type: ignore[attr-defined]
+            "check": check,
             "formulas": to_formulas,
             "count": lambda: sharpdnf.count_many(batch, epsilon=0.1, delta=0.05, rng=0, threads=1),
         }
     )
     rewriting = 1e3 * float(np.median(seconds["rewrite"]))
     lines = [(f"rewriting in ms, {name}", rewriting, "< 20", rewriting < 20)]
+    checking = float(np.median(seconds["check"] / seconds["sql"]))
+    lines.append((f"seeing that no row changed / rewritten SQL, {name}", checking, "< 0.5" if targets else "",
+                  checking < 0.5))  # fmt: skip
     for against, note, wanted in (("sql", "", targets), ("ordered", " with ORDER BY", False)):
         lineage = float(np.median(seconds["formulas"] / seconds[against]))
         whole = float(np.median((seconds["formulas"] + seconds["count"]) / seconds[against]))

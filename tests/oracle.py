@@ -69,7 +69,8 @@ def log_fraction(value: Fraction) -> float:
         return -math.inf
     if value > Fraction(1, 2):
         return math.log1p(-float(1 - value))
-    return math.log(value.numerator) - math.log(value.denominator)
+    shift = max(0, value.denominator.bit_length() - value.numerator.bit_length())
+    return math.log(float(value * 2**shift)) - shift * math.log(2.0)  # logs of huge integers would cancel
 
 
 def enumerate_count(dnf: DNF) -> int:

@@ -20,8 +20,8 @@ from oracle import enumerate_prob
 from sql_servers import Database
 
 from sharpdnf.sql import ProbDB, connect
-from sharpdnf.sql.backends import Clauses
-from sharpdnf.sql.lineage import build
+from sharpdnf.sql.backends.protocol import Clauses
+from sharpdnf.sql.emit.lineage import build
 from sharpdnf.sql.plan import make_plan
 
 Row = tuple[Any, ...]

@@ -17,6 +17,8 @@ from sharpdnf.analysis import conjunction, posterior
 from sharpdnf.errors import InvalidFormula, LimitError, NotMetWarning
 from sharpdnf.generate import PaperSpec, UniformSpec, paper, uniform
 
+pytestmark = pytest.mark.native
+
 DNF_15 = random_dnf(np.random.default_rng(8), 12, 14, (2, 5))
 
 
@@ -72,6 +74,7 @@ def test_too_many_models_are_refused_with_the_figure() -> None:
             sharpdnf.sample_models(formula, 10**6)
 
 
+@pytest.mark.speed
 @pytest.mark.parametrize("clauses", [[[]], [[v, v + 1] for v in range(1, 15_000)]])
 def test_models_stop_at_the_timeout(clauses: list[list[int]]) -> None:
     """2 GB of them: the memory alone takes longer to clear than the timeout."""
@@ -197,6 +200,7 @@ def count_two(dnf: DNF, **asked: object) -> np.ndarray:
     return sharpdnf.count_weights(dnf, np.stack([dnf.prob, 1.0 - dnf.prob]), epsilon=0.02, **asked)
 
 
+@pytest.mark.speed
 def test_a_compile_that_fails_costs_little_more_than_sampling() -> None:
     dnf = paper(PaperSpec(15_000, 11_250, 13), np.random.default_rng(1))
     seconds = dict.fromkeys((None, False), math.inf)
@@ -223,6 +227,19 @@ def test_standard_errors_of_sampled_marginals_are_their_spread() -> None:
     spread = np.std([f.prob for f in found], axis=0)
     claimed = np.mean([f.std_error for f in found], axis=0)
     assert 0.3 < np.mean(spread) / np.mean(claimed) < 1.3
+
+
+def test_an_exact_conditional_is_as_wide_as_both_counts_allow() -> None:
+    """Both logarithms are near -138, so their difference is not right to a few units of its own last place."""
+    given = DNF.from_clauses([[*range(1, 21)], [*range(2, 22)]], [1e-3] * 21)
+    found = sharpdnf.conditional(DNF.from_clauses([[*range(1, 21)]], [1e-3] * 21), given)
+    joint, below = (found.info[name] for name in ("joint", "given"))
+    assert found.guarantee == joint["guarantee"] == below["guarantee"] == "exact"
+    for kind in ("log_", "log_certified_"):
+        low, high = getattr(found, f"{kind}lower"), getattr(found, f"{kind}upper")
+        assert low <= joint[f"{kind}lower"] - below[f"{kind}upper"] < found.log_prob
+        assert high >= joint[f"{kind}upper"] - below[f"{kind}lower"] > found.log_prob
+        assert low <= math.log(1.0 / (2.0 - 1e-3)) <= high
 
 
 def test_conditional_goes_by_names() -> None:

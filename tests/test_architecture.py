@@ -7,49 +7,84 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import sharpdnf
 
 PACKAGE = Path(sharpdnf.__file__).parent
-# A module may import those of its own layer and of the layers before it.
+# A module may import those of its own layer and of the layers before it. Folders are named as one.
 LAYERS = [
-    "errors streams",
+    "errors streams notebook",
     "files",
     "estimate",
     "_native",
-    "dnf",
+    "dnf algebra",
     "circuit builder relax",
     "compiled circuit_compile circuit_formats nnf formats simplify generate learn",
     "engines",
-    "analysis sensitivity",
+    "analysis circuit_analysis sensitivity",
     "sql",
-    "report reproduce show",
-    "cli cli_learn cli_reproduce cli_sql",
+    "paper",
+    "cli",
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names.split()}
+EVERYTHING = len(LAYERS) - 1  # ``import sharpdnf`` may reach any module, so only the last layer may say it
 
 
-def imports_at_load(path: Path) -> list[str]:
-    """Modules of the package that are imported when ``path`` is (imports inside functions are lazy: allowed)."""
+def imported_modules(tree: ast.AST) -> list[tuple[str, int]]:
+    """(module or folder of the package, its layer) of every import, those inside functions included."""
     out = []
-    for node in ast.parse(path.read_text()).body:
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("sharpdnf"):
-            tail = (node.module or "").split(".")[1:2]
-            out += tail or [alias.name for alias in node.names]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "an import says where it goes from the top: from sharpdnf.x import y"
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        else:
+            continue
+        for name in names:
+            top, *rest = name.split(".")
+            if top == "sharpdnf":
+                out.append((name, LEVEL[rest[0]] if rest else EVERYTHING))
     return out
+
+
+def layer_of(path: Path) -> int:
+    return LEVEL[path.relative_to(PACKAGE).with_suffix("").parts[0]]
 
 
 def test_imports_point_one_way() -> None:
     for path in PACKAGE.rglob("*.py"):
-        own = path.relative_to(PACKAGE).with_suffix("").parts[0]
-        if own == "__init__":
+        if path == PACKAGE / "__init__.py":  # the public names, each imported at first use
             continue
-        for other in imports_at_load(path):
-            assert LEVEL[other] <= LEVEL[own], f"{path.relative_to(PACKAGE)} imports {other}"
+        for name, level in imported_modules(ast.parse(path.read_text())):
+            assert level <= layer_of(path), f"{path.relative_to(PACKAGE)} imports {name}"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from sharpdnf.engines import count",
+        "from sharpdnf import engines",
+        "import sharpdnf.engines.front",
+        "import sharpdnf",
+        "def f():\n    from sharpdnf.engines.front import count",
+        "if TYPE_CHECKING:\n    from sharpdnf.engines import front",
+    ],
+)
+def test_an_import_that_points_back_is_found(line: str) -> None:
+    (found,) = imported_modules(ast.parse(line))
+    assert found[1] > LEVEL["dnf"]
+
+
+def test_every_module_has_a_layer() -> None:
+    modules = {path.relative_to(PACKAGE).with_suffix("").parts[0] for path in PACKAGE.rglob("*.py")}
+    assert modules - {"__init__"} <= set(LEVEL)
 
 
 def test_only_the_command_line_prints() -> None:
     for path in PACKAGE.rglob("*.py"):
-        if not path.name.startswith("cli"):
+        if path.relative_to(PACKAGE).parts[0] != "cli":
             calls = [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Call)]
             printing = [n for n in calls if isinstance(n.func, ast.Name) and n.func.id == "print"]
             assert not printing, path

@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from sharpdnf import DNF, count, formats, reads, show
-from sharpdnf.cli import main, parse_options
+from sharpdnf import DNF, Builder, Circuit, count, formats, reads, write_circuit
+from sharpdnf.cli import main, show
+from sharpdnf.cli.options import parse_options
 from sharpdnf.estimate import Estimate
 
 DATA = Path(__file__).parent / "data"
@@ -216,9 +217,9 @@ def test_distant_deadlines_are_none(run: Run, middling: str) -> None:
         assert json.loads(out)["met"] is True
 
 
-def test_same_seed_same_answer(run: Run, hard: str) -> None:
+def test_same_seed_same_answer(run: Run, middling: str) -> None:
     first, second, other = (
-        json.loads(run("count", hard, "--json", "-s", seed, "--engine", "sampling", "--threads", threads)[1])
+        json.loads(run("count", middling, "--json", "-s", seed, "--engine", "sampling", "--threads", threads)[1])
         for seed, threads in ((1, 1), (1, 2), (2, 1))
     )
     assert first["log_prob"] == second["log_prob"] != other["log_prob"]
@@ -295,7 +296,7 @@ def test_marginals(run: Run) -> None:
 
 def test_marginals_are_written_in_one_go(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
-    monkeypatch.setattr("sharpdnf.cli.echo", said.append)
+    monkeypatch.setattr("sharpdnf.cli.analysis.echo", said.append)
     with pytest.raises(SystemExit):
         main(["marginals", TWO])
     assert len(said) == 1 and len(said[0].splitlines()) == 4
@@ -449,3 +450,24 @@ def test_the_guarantee_in_words() -> None:
     assert "without a promise" in show.guarantee(estimate.replace(guarantee="none", epsilon=None, delta=None))
     lines = show.competition_lines(DNF.from_clauses([[1]], prob=[0.3]), estimate.replace(met=False))
     assert "pac" not in lines
+
+
+def test_count_reads_circuits(run: Run, tmp_path: Path) -> None:
+    circuit = Circuit.parse("(a | ~b) & c", {"a": 0.5, "b": 0.5, "c": 0.5})
+    for name in ("one.json", "one.nnf", "one.txt"):
+        write_circuit(circuit, tmp_path / name, "c2d" if name.endswith("nnf") else "json")
+        code, out, _ = run("count", str(tmp_path / name), "--guarantee", "exact")
+        assert code == 0
+        assert re.search(r"models +3\n", out)
+        assert "0.375" in out
+    b = Builder()
+    x = b.var("x", 0.25)
+    write_circuit(b.build(x, ~x, names=["yes", "no"]), tmp_path / "two.json")
+    code, out, _ = run("count", str(tmp_path / "two.json"), "--json")
+    assert code == 0
+    assert [json.loads(line)["prob"] for line in out.splitlines()] == pytest.approx([0.25, 0.75])
+    assert "two.json[no]" in out
+    (tmp_path / "bad.json").write_text("{")
+    code, _, err = run("count", str(tmp_path / "bad.json"))
+    assert code == 2
+    assert "bad.json" in err

@@ -121,7 +121,7 @@ Path(__file__).with_name("sprung").touch()
 raise SystemExit("a file of the current folder was run")
 """
 COMMAND = """
-from sharpdnf import reproduce
+from sharpdnf.paper import reproduce
 from sharpdnf.cli import main
 
 reproduce.SUBSETS = {"paper": {"train": 4, "structure": 12}}

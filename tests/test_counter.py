@@ -22,13 +22,14 @@ from sharpdnf.engines.registry import find  # noqa: E402
 from sharpdnf.errors import CheckpointError, ConfigError, LimitError  # noqa: E402
 from sharpdnf.estimate import Limit  # noqa: E402
 from sharpdnf.generate import PaperSpec, paper, settings  # noqa: E402
-from sharpdnf.learn import blocks  # noqa: E402
-from sharpdnf.learn.blocks import check_memory  # noqa: E402
+from sharpdnf.learn import inference  # noqa: E402
 from sharpdnf.learn.counter import NeuralCounter, shipped  # noqa: E402
 from sharpdnf.learn.graph import Graph  # noqa: E402
+from sharpdnf.learn.inference import check_memory  # noqa: E402
 from sharpdnf.learn.model import Network, NetworkConfig  # noqa: E402
-from sharpdnf.learn.residuals import FEWEST, Residuals  # noqa: E402
-from sharpdnf.learn.rows import Row  # noqa: E402
+from sharpdnf.learn.residuals import Residuals  # noqa: E402
+from sharpdnf.paper.calibrate import FEWEST, fit_residuals  # noqa: E402
+from sharpdnf.paper.rows import Row  # noqa: E402
 
 
 def formula(n: int = 60, w: int = 3, seed: int = 0) -> DNF:
@@ -50,7 +51,7 @@ def held_out(count: int = 4000, spread: float = 0.1) -> list[Row]:
 @pytest.fixture(scope="module")
 def counter() -> NeuralCounter:
     torch.manual_seed(0)
-    return NeuralCounter(Network(NetworkConfig(k=16, iterations=4)), Residuals.fit(held_out()), card={"seed": 1})
+    return NeuralCounter(Network(NetworkConfig(k=16, iterations=4)), fit_residuals(held_out()), card={"seed": 1})
 
 
 def test_predict_is_the_network_as_it_is(counter: NeuralCounter) -> None:
@@ -70,8 +71,8 @@ def test_blocks_change_nothing(counter: NeuralCounter, block: int, monkeypatch: 
     dnfs = [formula(40, 5, seed) for seed in range(3)]
     with torch.inference_mode():
         expected = counter.network.trace(Graph.of(dnfs)).numpy()
-        monkeypatch.setattr(blocks, "BLOCK", block)
-        found = np.stack([mean.numpy() for mean, _ in blocks.run_in_blocks(counter.network, Graph.of(dnfs))])
+        monkeypatch.setattr(inference, "BLOCK", block)
+        found = np.stack([mean.numpy() for mean, _ in inference.run_in_blocks(counter.network, Graph.of(dnfs))])
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
@@ -136,7 +137,7 @@ def test_a_million_variables_fit_eight_gigabytes() -> None:
     class Shape:
         num_vars, num_clauses, num_literals = 10**6, 750_000, 2_250_000
 
-    assert blocks.memory_needed(Shape(), 128) < 8 << 30  # type: ignore[arg-type]
+    assert inference.memory_needed(Shape(), 128) < 8 << 30  # type: ignore[arg-type]
 
 
 def test_round_trip(counter: NeuralCounter, tmp_path: Path) -> None:
@@ -185,7 +186,7 @@ def test_unknown_network_names_what_is_shipped() -> None:
 
 
 def test_residual_intervals_cover_as_often_as_they_say() -> None:
-    residuals = Residuals.fit(held_out())
+    residuals = fit_residuals(held_out())
     fresh = held_out(6000)[4000:]
     for delta in (0.05, 0.2):
         inside = 0
@@ -197,14 +198,14 @@ def test_residual_intervals_cover_as_often_as_they_say() -> None:
     wide, narrow = (residuals.interval(-1.5, 500, delta) for delta in (0.01, 0.2))
     assert wide[0] < narrow[0] < narrow[1] < wide[1]
     assert Residuals.from_json(json.loads(json.dumps(residuals.to_json()))).interval(-1.5, 500, 0.2) == narrow
-    assert Residuals.fit(held_out(10)).interval(-1.5, 500, 0.05) == (-math.inf, 0.0)
+    assert fit_residuals(held_out(10)).interval(-1.5, 500, 0.05) == (-math.inf, 0.0)
 
 
 def test_a_cell_with_few_residuals_borrows_but_covers_its_own() -> None:
     """Small formulas leave errors of 0.1; the few large ones that were seen were off by 2."""
     small = [row for row in held_out() if row.n < 5000]
     large = [dataclasses.replace(row, n=10_000, log_label=row.log_prediction - 2.0) for row in small[:30]]
-    residuals = Residuals.fit(small + large)
+    residuals = fit_residuals(small + large)
     assert any(0 < count < FEWEST for count in residuals.counts[-1])
     for row in large:
         low, _ = residuals.interval(row.log_prediction, row.n, 0.05)

@@ -18,10 +18,11 @@ from test_train import tiny_config  # noqa: E402
 
 from sharpdnf.engines.sampling import label  # noqa: E402
 from sharpdnf.errors import CheckpointError, ConfigError, SharpDNFError  # noqa: E402
-from sharpdnf.learn.composition import SETS, draw, example  # noqa: E402
 from sharpdnf.learn.config import DatasetConfig  # noqa: E402
-from sharpdnf.learn.dataset import Dataset, Epochs, build, label_formula, plan  # noqa: E402
+from sharpdnf.learn.dataset import Dataset, Epochs  # noqa: E402
 from sharpdnf.learn.train import train  # noqa: E402
+from sharpdnf.paper.build import build, label_formula, plan  # noqa: E402
+from sharpdnf.paper.sets import SETS, draw, member  # noqa: E402
 
 SMALL = DatasetConfig(
     splits=("train", "size-10000"), scale=0.0002, train_epsilon=0.2, test_epsilon=0.3, shard_size=6, marginals=True
@@ -280,7 +281,7 @@ def test_commands_build_the_papers_labels_and_train_on_them(tmp_path):
     for row in (row for row in rows if row["num_vars"] <= 1000):
         for shift, log_prob in enumerate(row["log_prob"]):
             tight, _ = label(
-                draw(example("train", row["index"], shift)), epsilon=0.01, delta=1e-6,
+                draw(member("train", row["index"], shift)), epsilon=0.01, delta=1e-6,
                 rng=np.random.default_rng(1), marginals=False,
             )  # fmt: skip
             assert log_prob <= 0.0 and row["epsilon"] == 0.3

@@ -13,6 +13,8 @@ import pytest
 from sharpdnf import DNF, Batch
 from sharpdnf.errors import InvalidFormula, MissingExtra, ParseError
 
+pytestmark = pytest.mark.native
+
 
 def test_from_clauses_normalises_and_says_so() -> None:
     dnf = DNF.from_clauses([[3, 1, 1], [2, -2], [-2]], {1: 0.4})
@@ -152,6 +154,7 @@ def test_a_short_list_of_probabilities_is_an_error() -> None:
     assert DNF.from_clauses([[1, 2]], {2: 0.1}).prob.tolist() == [0.5, 0.1]
 
 
+@pytest.mark.speed
 def test_parsing_takes_linear_time_and_short_messages() -> None:
     started = time.process_time()
     blanks = " " * 100_000

@@ -31,6 +31,8 @@ from sharpdnf.engines.dtree import dtree
 from sharpdnf.estimate import Estimate, Limit
 from sharpdnf.generate import generate
 
+pytestmark = pytest.mark.native
+
 
 def run(dnf: DNF, guarantee: str = "exact", epsilon: float = 0.1, seconds: float = 60.0, **options: Any) -> Estimate:
     limit = options.pop("limit", None) or Limit(deadline=time.monotonic() + seconds)
@@ -85,6 +87,7 @@ def test_more_clauses_and_both_rules_agree() -> None:
         assert compiled(dnf).count() == enumerate_count(dnf)
 
 
+@pytest.mark.speed
 @pytest.mark.parametrize("width", [4, 8, 18])
 def test_twenty_variables_ten_thousand_clauses(width: int) -> None:
     dnf = random_dnf(np.random.default_rng(width), 20, 10_000, (width, min(width + 2, 20)))
@@ -164,6 +167,7 @@ def test_long_chains_neither_overflow_nor_blow_up() -> None:
     assert run(chain(1_000, 0.02)[0]).guarantee == "exact"
 
 
+@pytest.mark.speed
 def test_deep_factor_chains_do_not_overflow_the_stack() -> None:
     """x1 (y1 or x2 (y2 or ...)): as many levels as clauses."""
     depth = 400
@@ -214,6 +218,7 @@ def hard(n: int = 150, m: int = 110) -> DNF:
     return random_dnf(np.random.default_rng(5), n, m, 5)
 
 
+@pytest.mark.speed
 def test_stops_at_the_time_limit_with_bounds() -> None:
     start = time.perf_counter()
     estimate = run(hard(), seconds=0.3)

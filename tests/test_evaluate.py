@@ -17,13 +17,13 @@ from sharpdnf import DNF
 from sharpdnf.errors import CheckpointError
 from sharpdnf.estimate import Estimate
 from sharpdnf.generate import settings
-from sharpdnf.learn import composition, evaluate
-from sharpdnf.learn.evaluate import Labels
-from sharpdnf.learn.rows import Row, read_records, write_records
+from sharpdnf.paper import calibrate, evaluate, measure, reproduce, sets
+from sharpdnf.paper.labels import Labels
+from sharpdnf.paper.rows import Row, read_records, write_records
 
 
 def test_sets_have_the_papers_sizes() -> None:
-    totals = {name: sum(sizes.values()) for name, sizes in composition.SETS.items()}
+    totals = {name: sum(sizes.values()) for name, sizes in sets.SETS.items()}
     assert totals == {
         "train": 105_000, "structure": 13_080, "size-10000": 348, "size-15000": 116,
         "fully-privileged": 13_080, "uniform": 13_080, "structure-code": 13_080, "size-code": 464,
@@ -33,8 +33,8 @@ def test_sets_have_the_papers_sizes() -> None:
 @pytest.mark.parametrize("name", ["structure", "size-10000", "size-15000", "size-code"])
 def test_settings_are_represented_equally_and_half_is_privileged(name: str) -> None:
     start = 0
-    for n, count in composition.SETS[name].items():
-        examples = [composition.example(name, start + j, 0) for j in range(count)]
+    for n, count in sets.SETS[name].items():
+        examples = [sets.member(name, start + j, 0) for j in range(count)]
         by_setting = Counter((e.width, e.num_clauses) for e in examples)
         assert {e.num_vars for e in examples} == {n}
         assert set(by_setting) == set(settings(n))
@@ -45,67 +45,68 @@ def test_settings_are_represented_equally_and_half_is_privileged(name: str) -> N
 
 
 def test_examples_are_what_they_say_and_can_be_rebuilt_alone() -> None:
-    for name in composition.SETS:
+    for name in sets.SETS:
         if name.startswith("size"):
             continue
-        what = composition.example(name, 5, 2)
-        dnf = composition.draw(what)
+        what = sets.member(name, 5, 2)
+        dnf = sets.draw(what)
         assert (dnf.num_vars, dnf.num_clauses, set(dnf.widths)) == (what.num_vars, what.num_clauses, {what.width})
-        assert dnf == composition.draw(what) and dnf != composition.draw(what, seed=1)
-        other = composition.draw(composition.example(name, 5, 0))
+        assert dnf == sets.draw(what) and dnf != sets.draw(what, seed=1)
+        other = sets.draw(sets.member(name, 5, 0))
         np.testing.assert_allclose((other.prob + 0.5) % 1, dnf.prob)
     with pytest.raises(IndexError):
-        composition.example("structure", 13_080, 0)
+        sets.member("structure", 13_080, 0)
 
 
 def test_subset_keeps_proportions_and_takes_a_formula_once() -> None:
-    chosen = composition.subset("structure", 1308)
+    chosen = sets.subset("structure", 1308)
     assert abs(len(chosen) - 1308) <= 8
     assert len({e.index for e in chosen}) == len(chosen)
     by_n = Counter(e.num_vars for e in chosen)
     assert by_n[50] == 374 and by_n[5000] == 37
     assert {e.shift for e in chosen} == {0, 1, 2, 3}
-    assert len(composition.subset("size-15000", None)) == 116
-    assert len(composition.subset("size-10000", 29)) == 29
-    few = composition.subset("size-15000", 10)
+    assert len(sets.subset("size-15000", None)) == 116
+    assert len(sets.subset("size-10000", 29)) == 29
+    few = sets.subset("size-15000", 10)
     assert len({e.width for e in few}) >= 5 and len({e.index for e in few}) == 10
-    nearly_all = composition.subset("structure", 13_000)
+    nearly_all = sets.subset("structure", 13_000)
     assert len({e.index for e in nearly_all}) == len(nearly_all)
     for size in (7, 100, 347):
-        assert len({e.index for e in composition.subset("size-10000", size)}) == size
+        assert len({e.index for e in sets.subset("size-10000", size)}) == size
 
 
-def one_quarter(dnf: DNF, rng: np.random.Generator) -> float:
-    del dnf, rng
-    return math.log(0.25)
+def one_quarter(dnf: DNF, **options: object) -> tuple[float, None]:
+    del dnf, options
+    return math.log(0.25), None
 
 
-def label_all(labels: Labels, examples: Sequence[composition.Example]) -> None:
+def label_all(labels: Labels, examples: Sequence[sets.Member]) -> None:
     for what in examples:
-        labels.get(what, composition.draw(what))
+        labels.get(what, sets.draw(what))
         labels.save()
 
 
 def test_labels_are_kept_and_made_anew_when_the_formula_changes(tmp_path: Path) -> None:
     calls: list[DNF] = []
 
-    def labeller(dnf: DNF, rng: np.random.Generator) -> float:
+    def labeller(dnf: DNF, *, rng: np.random.Generator, **options: object) -> tuple[float, None]:
+        del options
         calls.append(dnf)
-        return float(rng.normal()) - 10.0
+        return float(rng.normal()) - 10.0, None
 
-    examples = composition.subset("structure", 12)
+    examples = sets.subset("structure", 12)
     path = tmp_path / "deep" / "labels.csv"
     first = Labels(path, labeller, epsilon=0.005, delta=0.01)
     label_all(first, examples)
     assert len(calls) == len(examples)
     again = Labels(path, labeller, epsilon=0.005, delta=0.01)
     what = examples[3]
-    label = again.get(what, composition.draw(what))
+    label = again.get(what, sets.draw(what))
     assert len(calls) == len(examples)
-    assert label.log_label == pytest.approx(first.get(what, composition.draw(what)).log_label)
-    again.get(what, composition.draw(what, seed=9))  # another formula under the same name
+    assert label.log_label == pytest.approx(first.get(what, sets.draw(what)).log_label)
+    again.get(what, sets.draw(what, seed=9))  # another formula under the same name
     tighter = Labels(path, labeller, epsilon=0.001, delta=0.01)
-    tighter.get(examples[4], composition.draw(examples[4]))
+    tighter.get(examples[4], sets.draw(examples[4]))
     assert len(calls) == len(examples) + 2
 
 
@@ -113,7 +114,7 @@ def test_killed_labelling_goes_on(tmp_path: Path) -> None:
     """A half-written last line is a clear error, whole lines are kept."""
     path = tmp_path / "labels.csv"
     labels = Labels(path, one_quarter, epsilon=0.005, delta=0.01)
-    examples = composition.subset("structure", 8)
+    examples = sets.subset("structure", 8)
     label_all(labels, examples[:5])
     label_all(Labels(path, one_quarter, epsilon=0.005, delta=0.01), examples)
     assert len(path.read_text().splitlines()) == 1 + len(examples)
@@ -124,7 +125,7 @@ def test_killed_labelling_goes_on(tmp_path: Path) -> None:
 
 def test_rows_hold_what_was_measured(tmp_path: Path) -> None:
     labels = Labels(tmp_path / "labels.csv", one_quarter, epsilon=0.005, delta=0.01)
-    examples = composition.subset("fully-privileged", 10)
+    examples = sets.subset("fully-privileged", 10)
 
     def predict(dnfs: Sequence[DNF]) -> list[Estimate]:
         return [
@@ -154,8 +155,10 @@ def test_independent_clause_formula() -> None:
 
 def test_figure_four_spans_the_answers(tmp_path: Path) -> None:
     targets = iter(np.linspace(0.001, 0.999, 60))
-    labels = Labels(tmp_path / "l.csv", lambda dnf, rng: math.log(next(targets)), epsilon=0.005, delta=0.01)
-    chosen = evaluate.figure_examples(composition.subset("structure", 60)[:60], labels)
+    labels = Labels(
+        tmp_path / "l.csv", lambda dnf, **options: (math.log(next(targets)), None), epsilon=0.005, delta=0.01
+    )
+    chosen = evaluate.figure_members(sets.subset("structure", 60)[:60], labels)
     answers = [math.exp(label.log_label) for _, _, label in chosen]
     assert len(chosen) == 21 and len({what.index for what, _, _ in chosen}) == 21
     np.testing.assert_allclose(answers, np.linspace(1, 0, 21), atol=0.02)
@@ -167,7 +170,6 @@ def test_figure_four_spans_the_answers(tmp_path: Path) -> None:
 def test_reproduce_from_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     torch = pytest.importorskip("torch")
     pytest.importorskip("matplotlib")
-    from sharpdnf import reproduce
     from sharpdnf.learn.counter import NeuralCounter
     from sharpdnf.learn.model import Network, NetworkConfig
 
@@ -185,15 +187,15 @@ def test_reproduce_from_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     }  # fmt: skip
     assert {path.name for path in written} < names
     rows = read_records(tmp_path / "out" / "rows.csv", Row)
-    expected = {name: len(composition.subset(name, few["paper"][name])) for name in ("train", "structure")}
-    expected["fully-privileged"] = len(composition.subset("fully-privileged", 8))
+    expected = {name: len(sets.subset(name, few["paper"][name])) for name in ("train", "structure")}
+    expected["fully-privileged"] = len(sets.subset("fully-privileged", 8))
     assert Counter(row.set for row in rows) == expected
     again = reproduce.reproduce(tmp_path / "out", groups=("structure",), models=[str(tmp_path / "paper")])
     assert len(read_records(tmp_path / "out" / "rows.csv", Row)) == len(rows) and again
     assert any("paper on structure" in line for line in said)
-    monkeypatch.setattr(reproduce, "CALIBRATION", {"paper": {"structure": 120}})
-    held_out = composition.subset("structure", 120, reproduce.CALIBRATION_SEED)
-    assert reproduce.calibrate(tmp_path / "paper", tmp_path / "other") == len(held_out)
+    monkeypatch.setattr(calibrate, "CALIBRATION", {"paper": {"structure": 120}})
+    held_out = sets.subset("structure", 120, calibrate.CALIBRATION_SEED)
+    assert calibrate.calibrate(tmp_path / "paper", tmp_path / "other") == len(held_out)
     calibrated = NeuralCounter.from_pretrained(tmp_path / "paper")
     assert calibrated.residuals is not None and sum(map(sum, calibrated.residuals.counts)) > 0
     own = {row.log_label for row in read_records(tmp_path / "other" / "rows.csv", Row) if -5 < row.log_label < -1e-3}
@@ -217,7 +219,6 @@ def test_measuring_goes_on_where_it_stopped_and_anew_with_new_weights(
 ) -> None:
     torch = pytest.importorskip("torch")
     pytest.importorskip("matplotlib")
-    from sharpdnf import reproduce
     from sharpdnf.learn.counter import NeuralCounter
     from sharpdnf.learn.model import Network, NetworkConfig
 
@@ -225,20 +226,20 @@ def test_measuring_goes_on_where_it_stopped_and_anew_with_new_weights(
         torch.manual_seed(seed)
         NeuralCounter(Network(NetworkConfig(k=8, iterations=2))).save_pretrained(tmp_path / "net")
 
-    def measure(jobs: int) -> list[Row]:
+    def measured(jobs: int) -> list[Row]:
         reproduce.reproduce(tmp_path / "out", groups=("structure",), models=[str(tmp_path / "net")], jobs=jobs)
         return [row for row in read_records(tmp_path / "out" / "rows.csv", Row) if row.set == "structure"]
 
     few = {"train": 8, "structure": 40}
     monkeypatch.setattr(reproduce, "SUBSETS", {"paper": few})
-    monkeypatch.setattr(evaluate, "CHUNK_LITERALS", 20_000)
-    monkeypatch.setattr(reproduce, "SAVE_SECONDS", 0.0)
+    monkeypatch.setattr(measure, "CHUNK_LITERALS", 20_000)
+    monkeypatch.setattr(measure, "SAVE_SECONDS", 0.0)
     weights(1)
-    whole = measure(jobs=2)
+    whole = measured(jobs=2)
     part = whole[:25]
     write_records(tmp_path / "out" / "rows.csv", part, Row)
     labels = (tmp_path / "out" / "labels.csv").read_text()
-    again = measure(jobs=1)
+    again = measured(jobs=1)
     kept = {(row.index, row.shift): row for row in again}
     assert all(kept[row.index, row.shift].seconds == row.seconds for row in part)  # not measured twice
     assert len(kept) == len(whole)
@@ -247,26 +248,25 @@ def test_measuring_goes_on_where_it_stopped_and_anew_with_new_weights(
         assert other.log_prediction == pytest.approx(row.log_prediction, rel=1e-5) and other.log_label == row.log_label
     assert (tmp_path / "out" / "labels.csv").read_text() == labels
     weights(2)
-    assert {row.weights for row in measure(jobs=1)}.isdisjoint({row.weights for row in whole})
+    assert {row.weights for row in measured(jobs=1)}.isdisjoint({row.weights for row in whole})
 
 
 def test_an_interrupt_keeps_the_rows_that_are_done(tmp_path: Path) -> None:
-    from sharpdnf import reproduce
 
-    examples = composition.subset("structure", 40)
+    examples = sets.subset("structure", 40)
     known = ("paper", "ab", "structure", examples[0].index, examples[0].shift, 50, 38, 3, "plain", 0.005, -1.0, -1.01)
     row = Row(*known, -math.inf, 0.0, 0.05, 0.1, -1.0, -0.9)
 
     class Interrupted:
         model, weights = "paper", "ab"
 
-        def rows(self, missing: Sequence[composition.Example]) -> Iterator[list[Row]]:
+        def rows(self, missing: Sequence[sets.Member]) -> Iterator[list[Row]]:
             assert len(missing) == len(examples)
             yield [row]
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        reproduce._measure_set(tmp_path / "rows.csv", examples, Interrupted(), lambda line: None)  # type: ignore[arg-type]
+        measure.measure_set(tmp_path / "rows.csv", examples, Interrupted(), lambda line: None)  # type: ignore[arg-type]
     assert read_records(tmp_path / "rows.csv", Row) == [row]
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from sharpdnf import DNF, formats
 from sharpdnf.generate import HubSpec, PaperSpec, UniformSpec, quarter_shifts, settings
-from sharpdnf.learn import composition
 from sharpdnf.learn.family import unlike_training
+from sharpdnf.paper import sets
 
 generate = importlib.import_module("sharpdnf.generate")
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -26,10 +26,10 @@ def share_recognised(formulas: list[DNF]) -> float:
     return sum(unlike_training(dnf) is None for dnf in formulas) / len(formulas)
 
 
-@pytest.mark.parametrize("name", list(composition.SETS))
+@pytest.mark.parametrize("name", list(sets.SETS))
 def test_the_sets_of_the_paper_are_recognised(name: str) -> None:
-    examples = composition.subset(name, 20 if name.startswith("size") else 400, seed=5)
-    assert share_recognised([composition.draw(what, 5) for what in examples]) >= 0.99
+    examples = sets.subset(name, 20 if name.startswith("size") else 400, seed=5)
+    assert share_recognised([sets.draw(what, 5) for what in examples]) >= 0.99
 
 
 @pytest.mark.parametrize("privileged", [False, True])

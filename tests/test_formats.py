@@ -24,6 +24,8 @@ from sharpdnf import DNF, count, formats
 from sharpdnf.errors import InvalidFormula, ParseError
 from sharpdnf.formats import WRITE_DIALECTS, encode, read, reads, write, writes
 
+pytestmark = pytest.mark.native
+
 HERE = Path(__file__).parent
 DATA = sorted((HERE / "data").glob("*.dnf"))
 EXAMPLES = sorted((HERE.parent / "examples").glob("*.dnf"))
@@ -204,6 +206,7 @@ def test_a_file_is_replaced_only_when_the_new_one_is_complete(
     formats.write(dnf, os.devnull)
 
 
+@pytest.mark.speed
 def test_few_names_of_many_variables_do_not_fill_the_memory() -> None:
     text = "p dnf 10000000 1\nc var 1 a\n1 0\n"
     tracemalloc.start()
@@ -380,7 +383,7 @@ print((peak() - before) / sum(a.nbytes for a in dnf.arrays), seconds)
 """
 
 
-@pytest.mark.skipif("SHARPDNF_SANITIZE" in os.environ, reason="a sanitizer's time and memory are its own")
+@pytest.mark.speed
 def test_reading_is_fast_and_lean(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     n, m, w = 10**5, 10**6, 4

@@ -17,6 +17,8 @@ from sharpdnf import DNF, _native
 from sharpdnf.errors import InvalidFormula
 from sharpdnf.generate import HubSpec, JoinSpec, PaperSpec, ReliabilitySpec, UniformSpec
 
+pytestmark = pytest.mark.native
+
 generate = importlib.import_module("sharpdnf.generate")  # the module: the package exports a function of that name
 PLACEMENTS = ("weighted", "strict")
 
@@ -286,6 +288,7 @@ def test_pure_in_spec_and_rng(family: str, options: dict[str, object]) -> None:
         assert first != generate.generate(family, rng(8), **options)
 
 
+@pytest.mark.speed
 @pytest.mark.parametrize(
     ("family", "options", "words"),
     [
@@ -323,6 +326,7 @@ def test_impossible_requests_say_so_quickly(family: str, options: dict[str, obje
     assert time.monotonic() - start < 10
 
 
+@pytest.mark.speed
 def test_a_large_formula_takes_few_passes() -> None:
     """n=15,000, w=34 costs at most 60 times writing its literals once in random order: nothing quadratic."""
     order = rng().permutation(15_000 * 34)

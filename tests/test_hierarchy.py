@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracle import ANY_PROBS, dnfs, enumerate_prob
 
 from sharpdnf import count, count_many
 from sharpdnf.dnf import DNF
-from tests.oracle import ANY_PROBS, dnfs, enumerate_prob
+
+pytestmark = pytest.mark.native
 
 
 @st.composite
@@ -79,6 +81,7 @@ def test_probabilities_below_the_range_of_doubles() -> None:
     )
 
 
+@pytest.mark.threads
 def test_a_batch_of_one_shared_space_keeps_its_formulas_apart() -> None:
     """The scratch memory of one formula must not leak into the next: stuck ones and solved ones take turns."""
     rng = np.random.default_rng(0)

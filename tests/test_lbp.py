@@ -13,6 +13,8 @@ from sharpdnf import DNF
 from sharpdnf.engines.lbp import lbp
 from sharpdnf.estimate import Estimate, Limit
 
+pytestmark = pytest.mark.native
+
 
 def run(dnf: DNF, limit: Limit | None = None, **options: Any) -> Estimate:
     rng = np.random.default_rng(0)

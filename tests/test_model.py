@@ -11,9 +11,11 @@ import torch.nn.functional as F  # noqa: E402
 
 from sharpdnf.dnf import DNF  # noqa: E402
 from sharpdnf.errors import CheckpointError, ConfigError  # noqa: E402
-from sharpdnf.learn.cell import LayerNormLSTM, lstm_elementwise  # noqa: E402
 from sharpdnf.learn.graph import Graph  # noqa: E402
+from sharpdnf.learn.layers import LayerNormLSTM, lstm_elementwise  # noqa: E402
 from sharpdnf.learn.model import Network, NetworkConfig, load_network, predict_batch, save_network  # noqa: E402
+
+pytestmark = pytest.mark.native
 
 
 def random_formula(rng, n=7, m=5, width=3):

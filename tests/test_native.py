@@ -5,6 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.native
+
 ATTACK = """
 import numpy as np, sharpdnf
 from sharpdnf import DNF, Batch, _native

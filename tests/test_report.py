@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sharpdnf import report
 from sharpdnf.errors import CheckpointError
-from sharpdnf.learn.rows import Row, Runtime, Trace, read_records, write_records
+from sharpdnf.paper import report
+from sharpdnf.paper.rows import Row, Runtime, Trace, read_records, write_records
 
 
 def make_row(model: str, name: str, n: int, w: int, error: float, *, index: int = 0) -> Row:
@@ -140,7 +140,7 @@ def test_records_survive_a_round_trip(tmp_path: Path) -> None:
 
 
 def test_report_loads_no_model() -> None:
-    code = "import sys, sharpdnf.report; sys.exit('torch' in sys.modules or 'matplotlib' in sys.modules)"
+    code = "import sys, sharpdnf.paper.report; sys.exit('torch' in sys.modules or 'matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

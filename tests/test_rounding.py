@@ -17,6 +17,8 @@ from sharpdnf.engines.dtree import compile as compile_dnf
 from sharpdnf.estimate import Estimate, exact_estimate
 from sharpdnf.simplify import simplify
 
+pytestmark = pytest.mark.native
+
 UNKIND = [1e-300, 1e-20, 3e-17, 1e-12, 0.1, 0.3, 0.5, 0.7, 0.9, 1 - 1e-12, 1 - 2**-52, 1 - 2**-53]
 
 

@@ -18,6 +18,8 @@ from sharpdnf.engines.sampling import ESTIMATORS, draws_needed, label, sampling,
 from sharpdnf.estimate import Limit
 from sharpdnf.generate import PaperSpec, paper
 
+pytestmark = pytest.mark.native
+
 HARD = {
     "tiny": DNF.from_clauses([[1, 2, 3], [2, 3, 4], [5, 6, -1]], np.full(6, 1e-70)),
     "overlap": DNF.from_clauses([[1, 2, v] for v in range(3, 15)], np.r_[0.1, 0.1, np.full(12, 0.9)]),
@@ -157,6 +159,12 @@ def worst_additive_failure(draws: int, epsilon: float) -> float:
     return float((above + stats.binom.cdf(np.ceil(draws * (prob - epsilon)) - 1, draws, prob)).max())
 
 
+def test_more_draws_than_can_be_counted_are_no_hang() -> None:
+    """The number that is enough does not fit into 63 bits: sampling goes on to the time limit then."""
+    assert draws_needed(1e-9, 1e-10) == draws_needed(1e-12, 0.5) == successes_needed(1e-10, 0.1) == 2**62
+    assert draws_needed(1e-9, 0.05) == pytest.approx(1.9599639845**2 / 4 * 1e18, rel=1e-6)
+
+
 @pytest.mark.parametrize("epsilon", [0.9, 0.5, 0.37, 0.25, 0.11, 0.1, 0.07, 0.05, 0.021, 0.01, 0.005])
 @pytest.mark.parametrize("delta", [0.5, 0.1, 0.05, 0.01, 1e-6])
 def test_additive_draws_are_enough_by_the_exact_binomial_tails(epsilon: float, delta: float) -> None:
@@ -222,6 +230,7 @@ def test_the_grouped_estimator_needs_few_draws_for_a_shared_variable() -> None:
     assert grouped.log_prob == pytest.approx(direct.log_prob, abs=0.2)
 
 
+@pytest.mark.threads
 def test_threads_change_nothing() -> None:
     dnf = paper(PaperSpec(400, 300, 8, privileged=True), np.random.default_rng(4))
     answers = {count(dnf, engine="sampling", epsilon=0.02, rng=9, threads=t).log_prob for t in (1, 2, 5)}
@@ -253,6 +262,7 @@ print("same answers")
 """
 
 
+@pytest.mark.speed
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits the address space as Linux does")
 def test_threads_that_cannot_start_are_done_without() -> None:
     def large_stacks() -> None:

@@ -15,6 +15,8 @@ from sharpdnf import DNF, Influence
 from sharpdnf.errors import NotMetWarning
 from sharpdnf.generate import PaperSpec, generate, paper
 
+pytestmark = pytest.mark.native
+
 
 @settings(max_examples=60, deadline=None)
 @given(dnfs(min_clauses=1))
@@ -24,7 +26,7 @@ def test_exact_influence(dnf: DNF) -> None:
     assert found.exact and found.met and not found.stderr.any()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(dnfs(min_clauses=1))
 def test_sampled_influence_keeps_its_promise(dnf: DNF) -> None:
     """All within epsilon of the largest, all intervals at once: delta is so small that a miss is a bug."""
@@ -68,6 +70,7 @@ def test_a_reliable_network_where_differences_of_marginals_are_noise() -> None:
     assert {place.variable for place in found.ranking()[:4]} == corners
 
 
+@pytest.mark.speed
 def test_the_five_by_five_grid_compiles_within_the_time_limit() -> None:
     dnf = generate("reliability", np.random.default_rng(1), rows=5, cols=5, prob=0.95)
     found = sharpdnf.influence(dnf)
@@ -123,6 +126,7 @@ def test_influence_below_the_smallest_double() -> None:
     assert found.met and found == pytest.approx([1e-200] * 2, rel=0.05, abs=0)
 
 
+@pytest.mark.speed
 def test_a_deadline_leaves_intervals_and_a_warning() -> None:
     dnf = paper(PaperSpec(1500, 1100, 8), np.random.default_rng(1))
     dnf = dnf.with_prob(np.r_[0.0, dnf.prob[1:]])

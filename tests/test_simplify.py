@@ -13,6 +13,8 @@ from oracle import ANY_PROBS, dnfs, enumerate_fraction, enumerate_log_prob, log_
 from sharpdnf import DNF
 from sharpdnf.simplify import simplify
 
+pytestmark = pytest.mark.native
+
 
 def close(a: float, b: float) -> bool:
     return a == b or math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-12)
@@ -111,6 +113,7 @@ def test_few_literals_in_a_large_variable_space_touch_little() -> None:
     assert best_of(lambda: simplify(small)) < 20 * best_of(lambda: simplify(tiny)) + 1e-4
 
 
+@pytest.mark.speed
 def test_cost_against_one_pass_over_the_literals() -> None:
     dnf = random_dnf(np.random.default_rng(3), 1000, 750, 3)
     assert best_of(lambda: simplify(dnf)) < 60 * best_of(dnf.clause_log_probs) + 1e-4

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from oracle import enumerate_prob
 from sql_worlds import clauses_of
 
 import sharpdnf
 from sharpdnf.errors import UncertainTableError
-from sharpdnf.sql.blocks import encode
+from sharpdnf.sql.emit.blocks import encode
+from sharpdnf.sql.emit.lineage import Rows, build, select
 from sharpdnf.sql.explain import influences
-from sharpdnf.sql.lineage import Rows, build, select
 
 
 def one_block(prob: list[float]) -> Rows:
@@ -60,8 +61,6 @@ def test_mixed_with_independent_rows() -> None:
 
 
 def test_a_block_above_one_is_named() -> None:
-    import pyarrow as pa
-
     db = sharpdnf.connect()
     frame = pa.table({"k": ["x", "y", "y"], "v": [1, 2, 3], "p": [0.9, 0.6, 0.5]})
     with pytest.raises(UncertainTableError, match=r"k=y.*1\.1"):
@@ -70,8 +69,6 @@ def test_a_block_above_one_is_named() -> None:
 
 @pytest.mark.parametrize("bad", [None, float("nan"), -0.1, 1.5])
 def test_a_bad_probability_names_its_row(bad: float | None) -> None:
-    import pyarrow as pa
-
     db = sharpdnf.connect()
     frame = pa.table({"name": ["good", "culprit"], "p": pa.array([0.5, bad], type=pa.float64())})
     with pytest.raises(UncertainTableError, match="culprit"):
@@ -85,7 +82,9 @@ def influences_one_by_one(clauses: list[list[int]], known: Rows) -> dict[int, fl
         return enumerate_prob(build(clauses_of(clauses), np.array([0, len(clauses)]), Rows(p, known.block)).batch[0])
 
     found = {}
-    for row in {row for clause in clauses for row in clause}:
+    named = {row for clause in clauses for row in clause}
+    blocks = {int(known.block[row]) for row in named} - {-1}
+    for row in named | set(np.flatnonzero(np.isin(known.block, list(blocks))).tolist()):  # and what excludes them
         same = known.block == known.block[row] if known.block[row] >= 0 else np.zeros(len(known.prob), dtype=bool)
         given, without = known.prob.copy(), known.prob.copy()
         given[same], given[row] = 0.0, 1.0
@@ -133,3 +132,10 @@ def test_sampled_influences_of_rows_keep_their_intervals(seed: int, monkeypatch:
     assert not found.exact and found.met
     assert np.all((found.lower <= expected + 1e-9) & (expected <= found.upper + 1e-9))
     assert found == pytest.approx(expected, abs=0.06)
+
+
+def test_the_alternative_that_excludes_an_answer() -> None:
+    db = sharpdnf.connect()
+    db.register("t", pa.table({"k": [1, 1, 2], "v": [1, 2, 1], "p": [0.9, 0.1, 0.5]}), prob="p", block="k")
+    reasons = {reason.row: reason.influence for reason in db.sql("SELECT k FROM t WHERE v = 2").explain(0)}
+    assert reasons == pytest.approx({"t(k=1, v=1)": -1.0, "t(k=1, v=2)": 1.0})

@@ -16,7 +16,9 @@ import sharpdnf
 from sharpdnf import _native
 from sharpdnf.dnf import DNF
 from sharpdnf.errors import UncertainTableError
-from sharpdnf.sql.lineage import Rows, build
+from sharpdnf.sql.emit.lineage import Rows, build
+
+pytestmark = pytest.mark.native
 
 NO_NULL = np.zeros(0, np.uint8)
 
@@ -100,6 +102,7 @@ def test_wrong_arrays_are_refused() -> None:
         _native.lineage([three.astype(np.float32)], [NO_NULL], [], [], 3, False)
 
 
+@pytest.mark.speed
 def test_sorting_stops_wherever_it_is() -> None:
     """An interrupt in any pass leaves every row in reach: it is raised, and nothing is read that was not written."""
 
@@ -128,6 +131,7 @@ def test_sorting_stops_wherever_it_is() -> None:
     assert stopped > 5
 
 
+@pytest.mark.speed
 def test_more_rows_than_literals_number_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     import pyarrow as pa
 

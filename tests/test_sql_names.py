@@ -15,7 +15,7 @@ from sql_worlds import Table, World, create, declared, differences, exact_answer
 
 import sharpdnf
 from sharpdnf.errors import SQLError, UncertainTableError, UnsupportedSQL
-from sharpdnf.sql.backends.duck import DuckDB
+from sharpdnf.sql.backends.duckdb import DuckDB
 
 
 def check(database: Database, world: World, queries: list[str], before: str = "SELECT 1") -> None:

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import sharpdnf
-from sharpdnf.learn import composition
 from sharpdnf.learn.config import DataConfig, DatasetConfig, MixConfig
-from sharpdnf.learn.dataset import label_formula
-from sharpdnf.learn.evaluate import Labels
 from sharpdnf.learn.stream import draw_batch, validation_slice
+from sharpdnf.paper import sets
+from sharpdnf.paper.build import label_formula
+from sharpdnf.paper.labels import Labels
 from sharpdnf.streams import Stream, random_stream
 
 SEEDS = (0, 1, 2**32, 2**32 + 1, 2**63 - 1, 2**64, 2**128 - 1)
@@ -79,10 +79,10 @@ def test_what_the_package_draws_comes_from_streams_of_its_own(started: list[tupl
     validation_slice(data, one_half, 0)
     for split, index in itertools.product(("train", "structure", "uniform"), range(4)):
         label_formula(DatasetConfig(seed=0), split, index, one_half)
-    labels = Labels(tmp_path / "labels.csv", lambda dnf, rng: -0.7, epsilon=0.1, delta=0.1)
+    labels = Labels(tmp_path / "labels.csv", one_half, epsilon=0.1, delta=0.1)
     for index, shift in itertools.product(range(3), range(4)):
-        what = composition.Example("fully-privileged", index, shift, 50, 38, 3, "privileged")
-        labels.get(what, composition.draw(composition.example("fully-privileged", 10 * index + shift, 0)))
+        what = sets.Member("fully-privileged", index, shift, 50, 38, 3, "privileged")
+        labels.get(what, sets.draw(sets.member("fully-privileged", 10 * index + shift, 0)))
     assert len(started) > 80
     assert len(set(started)) == len(started)
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from sharpdnf.cli.learn import _stages  # noqa: E402
 from sharpdnf.dnf import DNF  # noqa: E402
 from sharpdnf.engines.sampling import label as sampling_label  # noqa: E402
 from sharpdnf.errors import CheckpointError, ConfigError, SharpDNFError  # noqa: E402
@@ -198,6 +200,18 @@ def test_shipped_experiments_run(file, tmp_path):
     assert all(torch.isfinite(p).all() for p in network.parameters())
 
 
+@pytest.mark.parametrize("file", sorted(EXPERIMENTS.glob("*.toml")), ids=lambda p: p.stem)
+def test_shipped_experiments_go_on_from_what_fits(file, monkeypatch):
+    """The stages before are there, end somewhere, and their weights have the shapes that are gone on with."""
+    monkeypatch.chdir(EXPERIMENTS.parent)
+    stages = _stages(file.relative_to(EXPERIMENTS.parent), read_config)
+    assert stages[0][1].run.init == ""
+    for (_, before), (_, after) in pairwise(stages):
+        assert before.network.k == after.network.k and (before.loss.dense > 0) == (after.loss.dense > 0)
+    first = {"t2": "t2-1-small", "t32": "paper"}.get(file.stem, stages[0][0].stem)
+    assert stages[0][0].stem == first and stages[-1][0].stem == file.stem
+
+
 def test_label_sigma_and_losses():
     sigma = label_sigma(0.1, 0.05)
     assert math.isclose(sigma, 0.0486, abs_tol=5e-5)
@@ -261,7 +275,7 @@ def test_errors_of_the_side_thread_reach_the_loop():
 
 def test_pack_and_accuracy():
     dnf = DNF.from_clauses([[1, 2]], num_vars=2)
-    batches = pack([Example(dnf, -1.0, None)] * 5, batch_nodes=10)
+    batches = pack([Example(dnf, -1.0, None)] * 5, lambda example: num_nodes(example.dnf), 10)
     assert [len(b) for b in batches] == [2, 2, 1]
     shares = accuracy(torch.tensor([0.0, -1.0]), torch.tensor([-0.03, -1.0]))
     assert shares == {0.02: 0.5, 0.05: 1.0, 0.10: 1.0, 0.15: 1.0}
@@ -274,7 +288,7 @@ tests, directory, steps, calls = sys.argv[1:]
 sys.path.insert(0, tests)
 import sharpdnf.learn.train
 from test_train import sampling_label, shared_config, train
-from sharpdnf.learn.evaluate import digest
+from sharpdnf.paper.labels import digest
 sharpdnf.learn.train.LOG_EVERY = 1
 seen = []
 

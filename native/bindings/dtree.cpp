@@ -1,11 +1,5 @@
 #include "arrays.hpp"
 
-#include <nanobind/stl/tuple.h>
-
-#include <string>
-#include <tuple>
-
-#include "compiled.hpp"
 #include "dtree.hpp"
 
 static DTreeOptions options_of(const Formula &f, int64_t node_budget, int64_t memory) {
@@ -14,11 +8,6 @@ static DTreeOptions options_of(const Formula &f, int64_t node_budget, int64_t me
     options.node_budget = node_budget;
     options.memory = static_cast<std::size_t>(std::max<int64_t>(memory, 0));
     return options;
-}
-
-static CompiledView compiled_view(const In<uint8_t> &kind, const In<int32_t> &a, const In<int32_t> &b,
-                                const In<int32_t> &var, const In<int32_t> &literals) {
-    return {kind.data(), a.data(), b.data(), var.data(), literals.data(), static_cast<int64_t>(kind.shape(0))};
 }
 
 void bind_dtree(nb::module_ &m) {
@@ -67,46 +56,4 @@ void bind_dtree(nb::module_ &m) {
         nb::arg("indptr"), nb::arg("literals"), nb::arg("prob"), nb::arg("node_budget"), nb::arg("seconds"),
         nb::arg("memory"), nb::arg("work_budget"), nb::arg("tables"),
         "(kind, a, b, var, literals) of the circuit, or None if a limit was met first");
-    m.def(
-        "compiled_log_prob",
-        [](In<uint8_t> kind, In<int32_t> a, In<int32_t> b, In<int32_t> var, In<int32_t> literals, In<double> probs,
-           int64_t num_vars) {
-            const CompiledView compiled = compiled_view(kind, a, b, var, literals);
-            const int64_t rows = num_vars == 0 ? 1 : static_cast<int64_t>(probs.shape(0)) / num_vars;
-            std::vector<double> out(rows);
-            interruptible([&](Poll &poll) {
-                Pace pace(poll);
-                std::vector<Value> value;
-                for (int64_t r = 0; r < rows; ++r) {
-                    compiled_values(compiled, probs.data() + r * num_vars, value);
-                    out[r] = std::min(value.back().log(), 0.0);
-                    pace.check(static_cast<int64_t>(value.size()));
-                }
-            });
-            return to_numpy(std::move(out));
-        },
-        nb::arg("kind"), nb::arg("a"), nb::arg("b"), nb::arg("var"), nb::arg("literals"), nb::arg("probs"),
-        nb::arg("num_vars"), "float64[k]: log P under each of k rows of probabilities, given flat");
-    m.def(
-        "compiled_slopes",
-        [](In<uint8_t> kind, In<int32_t> a, In<int32_t> b, In<int32_t> var, In<int32_t> literals, In<double> prob,
-           bool of_log) {
-            const CompiledView compiled = compiled_view(kind, a, b, var, literals);
-            std::vector<double> slope(prob.shape(0), 0.0);
-            double log_prob = 0.0;
-            {
-                nb::gil_scoped_release release;
-                std::vector<Value> value;
-                compiled_values(compiled, prob.data(), value);
-                const Wide root = value.back().p;
-                log_prob = std::min(value.back().log(), 0.0);
-                if (!of_log || !root.zero())
-                    compiled_slopes(compiled, prob.data(), value,
-                                   of_log ? Wide::of(1.0) * Wide{1.0 / root.m, -root.e} : Wide::of(1.0),
-                                   static_cast<int64_t>(prob.shape(0)), slope.data());
-            }
-            return std::make_tuple(log_prob, to_numpy(std::move(slope)));
-        },
-        nb::arg("kind"), nb::arg("a"), nb::arg("b"), nb::arg("var"), nb::arg("literals"), nb::arg("prob"),
-        nb::arg("of_log"), "(log P, float64[n] d P / d prob, or d log P / d prob, zeros if P is 0)");
 }

@@ -16,6 +16,8 @@ void bind_layers(nb::module_ &);
 void bind_lineage(nb::module_ &);
 void bind_circuit(nb::module_ &);
 void bind_fixpoint(nb::module_ &);
+void bind_exact(nb::module_ &);
+void bind_compiled(nb::module_ &);
 void bind_pivot(nb::module_ &);
 
 NB_MODULE(_native, m) {
@@ -33,5 +35,7 @@ NB_MODULE(_native, m) {
     bind_lineage(m);
     bind_circuit(m);
     bind_fixpoint(m);
+    bind_exact(m);
+    bind_compiled(m);
     bind_pivot(m);
 }

@@ -5,9 +5,11 @@
 // variable, gives the sums of all 2^K cases at a cost that does not depend on the formula.
 #pragma once
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "formula.hpp"
+#include "wide.hpp"
 
 // The k variables with the largest summed probability of their clauses.
 inline std::vector<int32_t> influential_variables(const Formula &f, const std::vector<double> &prob, int k,
@@ -27,57 +29,69 @@ inline std::vector<int32_t> influential_variables(const Formula &f, const std::v
     return best;
 }
 
+// Sums of all 2^k cases from the 3^k patterns. Axis j of (nothing, true, false) becomes (true, false), from the last axis
+// to the first; the layout is [cases of later axes][3 of axis j][3^j patterns of earlier ones].
+template <class T> std::vector<T> sum_cases(std::vector<T> cells, int k) {
+    int64_t head = 1;
+    for (int j = 1; j < k; ++j) head *= 3;
+    for (int j = k - 1; j >= 0; --j, head /= 3) {
+        const int64_t tail = int64_t{1} << (k - 1 - j);
+        std::vector<T> next(tail * 2 * head);
+        for (int64_t t = 0; t < tail; ++t)
+            for (int64_t h = 0; h < head; ++h) {
+                const T *axis = &cells[(t * 3) * head + h];
+                next[(t * 2) * head + h] = axis[0] + axis[head];
+                next[(t * 2 + 1) * head + h] = axis[0] + axis[2 * head];
+            }
+        cells.swap(next);
+    }
+    return cells;
+}
+
 // log of the approximation. Throws Stopped when the poll says so.
 inline double conditioned(const Formula &f, int k, Poll &poll) {
     Pace pace(poll);
     const int64_t m = f.num_clauses;
     std::vector<double> prob(m);
     clause_log_probs(f, prob.data(), pace);
-    const double log_max = *std::max_element(prob.begin(), prob.end());
-    for (auto &p : prob) p = std::exp(p - log_max);  // relative: scores and tiny answers do not underflow
+    const auto [least, most] = std::minmax_element(prob.begin(), prob.end());
+    const double log_max = *most;
+    if (log_max == -std::numeric_limits<double>::infinity()) return log_max;
+    // Clauses this unlikely vanish beside 1 in a sum of log(1 - p), though what they are conditioned on may be as
+    // unlikely as they are: then the p themselves are summed too, with a wider exponent.
+    const bool tiny = *least < -600.0;
+    for (auto &p : prob) p = std::exp(p - log_max);  // relative: scores do not underflow
     const auto chosen = influential_variables(f, prob, k, pace);
     k = static_cast<int>(chosen.size());
 
     std::vector<int8_t> slot(f.num_vars, -1);
     std::vector<int64_t> power(k + 1, 1);
     for (int j = 0; j < k; ++j) slot[chosen[j]] = static_cast<int8_t>(j), power[j + 1] = 3 * power[j];
-    std::vector<double> cell(power[k], 0.0);
-    // Where every clause is this unlikely, 1 - prod(1 - p) is the sum of the p to the last bit.
-    const bool linear = log_max < -600.0;
-    const double shift = linear ? log_max : 0.0;
-    const double unit = linear ? 1.0 : std::exp(log_max);
+    std::vector<double> log_misses(power[k], 0.0);
+    std::vector<Wide> sums(tiny ? power[k] : 0);
+    const double unit = std::exp(log_max);
     for (int64_t c = 0; c < m; ++c) {
         int64_t pattern = 0;
         double asked = 1.0;
+        Wide others = Wide::of(1.0);
         for (int64_t i = f.indptr[c]; i < f.indptr[c + 1]; ++i) {
             const int j = slot[f.literals[i] >> 1];
-            if (j < 0) continue;
-            pattern += power[j] * (1 + (f.literals[i] & 1));
-            asked *= f.literal_prob(f.literals[i]);
+            if (j >= 0) pattern += power[j] * (1 + (f.literals[i] & 1)), asked *= f.literal_prob(f.literals[i]);
+            else if (tiny) others = others * f.literal_prob(f.literals[i]);
         }
         pace.check(f.indptr[c + 1] - f.indptr[c]);
-        const double rest = asked > 0.0 ? prob[c] * unit / asked : 0.0;
-        cell[pattern] += linear ? rest : std::log1p(-std::min(1.0, rest));
+        const double rest = tiny ? others.value() : prob[c] * unit / asked;
+        log_misses[pattern] += std::log1p(-std::min(1.0, rest));
+        if (tiny) sums[pattern] = sums[pattern] + others;
     }
-    // Zeta transform: axis j of (nothing, true, false) becomes (true, false), in place from the last axis to the first.
-    std::vector<double> cases = std::move(cell);
-    std::vector<double> weight{1.0};
-    for (int j = k - 1; j >= 0; --j) {
-        // layout: [tail of 2^(k-1-j) cases][3 of axis j][3^j]
-        const int64_t tail = int64_t{1} << (k - 1 - j), head = power[j];
-        std::vector<double> next(tail * 2 * head);
-        for (int64_t t = 0; t < tail; ++t)
-            for (int64_t h = 0; h < head; ++h) {
-                const double *axis = &cases[(t * 3) * head + h];
-                next[(t * 2) * head + h] = axis[0] + axis[head];
-                next[(t * 2 + 1) * head + h] = axis[0] + axis[2 * head];
-            }
-        cases.swap(next);
-        std::vector<double> wider;
-        for (double w : weight) wider.push_back(w * f.prob[chosen[j]]), wider.push_back(w * (1.0 - f.prob[chosen[j]]));
-        weight.swap(wider);
+    const auto log_miss = sum_cases(std::move(log_misses), k);
+    const auto sum = tiny ? sum_cases(std::move(sums), k) : std::vector<Wide>();
+    Wide total;
+    for (std::size_t x = 0; x < log_miss.size(); ++x) {
+        Wide weight = Wide::of(1.0);
+        for (int j = 0; j < k; ++j) weight = weight * (x >> j & 1 ? 1.0 - f.prob[chosen[j]] : f.prob[chosen[j]]);
+        // Where the sum is this small 1 - prod(1 - p) is the sum to the last bit.
+        total = total + weight * (tiny && sum[x] < Wide::of(1e-16) ? sum[x] : Wide::of(-std::expm1(log_miss[x])));
     }
-    double total = 0.0;
-    for (size_t x = 0; x < weight.size(); ++x) total += weight[x] * (linear ? cases[x] : -std::expm1(cases[x]));
-    return std::min(0.0, shift + std::log(total));
+    return std::min(0.0, total.log());
 }

@@ -27,6 +27,7 @@ struct DTreeOptions {
     std::size_t memory = std::size_t{2} << 30;
     double relative_epsilon = 0.0;  // stop once upper - lower <= relative_epsilon (upper + lower)
     double additive_epsilon = 0.0;  // or upper - lower <= 2 additive_epsilon
+    double complement_epsilon = 0.0;  // if not 0: and once that is as small beside 1 - upper and 1 - lower
     int64_t table_cost = 1 << 12, table_cost_per_literal = 64;  // word operations a truth table may take
     bool tables = true;             // solve subformulas of few variables by truth table
     bool compile = false;           // keep the whole circuit, whatever the probabilities
@@ -208,6 +209,10 @@ class DTree {
         const Bounds &root = nodes_[root_].bounds;
         return !((root.upper.p() + root.lower.p()) * Wide::of(relative / 2) < gap(root.lower, root.upper));
     }
+    bool complement_close(double relative) const {
+        const Bounds &root = nodes_[root_].bounds;
+        return !((root.upper.q() + root.lower.q()) * Wide::of(relative) < gap(root.lower, root.upper));
+    }
     bool complement_known() const {
         const Bounds &root = nodes_[root_].bounds;
         const Wide most = root.lower.q();
@@ -216,6 +221,7 @@ class DTree {
 
     bool converged() const {
         if (options_.compile) return false;
+        if (options_.complement_epsilon > 0.0 && !complement_close(options_.complement_epsilon)) return close(kCloseEnough);
         if (close(std::max(2.0 * options_.relative_epsilon, kCloseEnough))) return true;
         // Asked for nothing additive, a gap that is no double any more (1e-400) is still a gap.
         const Bounds &root = nodes_[root_].bounds;

@@ -309,6 +309,7 @@ SHARPDNF_CLONES bool run_block(const SamplePlan &plan, SampleScratch &scratch, u
         active = waiting.bits;
     }
     scratch.operations += operations;
+    if (plan.failures) success.bits = ~success.bits;
     result = success;
     return true;
 }

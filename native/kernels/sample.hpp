@@ -40,6 +40,7 @@ struct SamplePlan {
     std::vector<int32_t> guide;               // bucket -> first group whose cumulative may exceed it
     double log_scale = 0.0;                   // log S'
     Estimator chosen = Estimator::automatic;
+    bool failures = false;                    // count the lanes in which the formula is false; direct only
 
     int64_t shared() const { return static_cast<int64_t>(group_end.size()); }
     int64_t copied() const { return static_cast<int64_t>(indptr.size()) - 1; }

@@ -2,25 +2,29 @@
 //
 // Relative. Inverse binomial sampling: draw until k successes, N draws in all, and take (k - 1)/(N - 1). As p goes to 0,
 // N p has the law Gamma(k), and the estimate is off by more than a factor 1 +- epsilon if N p falls below
-// c = (k - 1)/(1 + epsilon) or above d = (k - 1)/(1 - epsilon): two tails of the gamma law. That no p fails more often is
-// the observation of Mendo and Hernando (A simple sequential stopping rule for Monte Carlo simulation, IEEE
-// Transactions on Communications 54, 2006), who give sufficient conditions. Here c <= k - 3 is enough; a proof:
+// c = (k - 1)/(1 + epsilon) or above d = (k - 1)/(1 - epsilon): two tails of the gamma law. That inverse binomial
+// sampling keeps such a relative promise for every p is known from Mendo and Hernando (A simple sequential stopping rule
+// for Monte Carlo simulation, IEEE Transactions on Communications 54, 2006; improved in the same journal in 2008). The
+// condition that is used here is c <= k - 3, and the proof does not rest on theirs:
 //
-// Too high: N - 1 < c/p. Among the p for which that means N <= m, P(N <= m) is largest as p goes to c/(m - 1), and there
-// it is B(m) = P(Bin(m, c/(m - 1)) >= k). B grows with m, hence to its limit, the gamma tail P(k, c): with p = c/(m - 1),
-// one draw more adds C(m, k - 1) p^k (1 - p)^(m - k + 1), and the step from p to c/m takes away that times
+// Too high: N - 1 < c/p. That means N <= m for the p in [c/m, c/(m - 1)); N is at least k, so only m >= k matters, where
+// c/(m - 1) < 1. There P(N <= m) = P(Bin(m, p) >= k) is less than B(m) = P(Bin(m, c/(m - 1)) >= k), as it grows with p.
+// B grows with m, hence is at most its limit, the Poisson tail P(Poisson(c) >= k), which is the gamma tail P(k, c): with
+// p = c/(m - 1), one draw more adds C(m, k - 1) p^k (1 - p)^(m - k + 1), and the step from p to c/m takes away that times
 // (m + 1) int u^(k - 1) ((1 - p u)/(1 - p))^(m - k + 1) du over 1 - 1/m <= u <= 1. With v = 1 - u the integrand is at most
-// exp(-(k - 1) v) exp(v (m - k + 1) c/(m - 1 - c)) <= exp(-g v) for g = k - 1 - c, and (m + 1) int_0^(1/m) exp(-2 v) dv
-// <= (1 + 1/m)(1 - 1/m + 2/(3 m^2)) <= 1 for m >= 2, so g >= 2 is enough.
-// Too low: N - 1 > d/p. Among the p for which that means N > j, P(N > j) is largest as p goes to q = d/j, where it is
-// P(Bin(j, d/j) < k). It grows with j to the gamma tail Q(k, d), if d >= k (Anderson and Samuels 1967): now what the step
-// to d/(j + 1) takes away must be at least what one draw adds, (j + 1) int h(v) dv >= 1 over 0 <= v <= 1/(j + 1) for
-// h(v) = (1 - v)^(k - 1) (1 + v d/(j - d))^(j - k + 1). h is log-concave, h(0) = 1, and at the other end it is
-// (1 + 1/(j - d))^(j - k + 1) / (1 + 1/j)^j, at least 1 since (1 + 1/x)^(x + 1) > e > (1 + 1/j)^j. QED.
+// exp(-(k - 1) v) exp(v (m - k + 1) c/(m - 1 - c)) <= exp(-g v) for g = k - 1 - c, as m - k + 1 <= m - 1 - c, and
+// (m + 1) int_0^(1/m) exp(-2 v) dv <= (1 + 1/m)(1 - 1/m + 2/(3 m^2)) <= 1 for m >= 2, so g >= 2 is enough.
+// Too low: N - 1 > d/p. That means N > j for the p in (d/j, d/(j - 1)], where j > d. There P(N > j) = P(Bin(j, p) < k) is
+// less than P(Bin(j, d/j) < k), as it falls with p. That grows with j to the gamma tail Q(k, d), if d >= k: what the step
+// to d/(j + 1) takes from P(Bin >= k) must be at least what one draw more adds to it, (j + 1) int h(v) dv >= 1 over
+// 0 <= v <= 1/(j + 1) for h(v) = (1 - v)^(k - 1) (1 + v d/(j - d))^(j - k + 1). h is log-concave, h(0) = 1, and at the
+// other end it is (1 + 1/(j - d))^(j - k + 1) / (1 + 1/j)^j; since j - k + 1 >= j - d + 1 and
+// (1 + 1/x)^(x + 1) > e > (1 + 1/j)^j that is at least 1, hence so is h in between. QED.
 //
-// Without the condition it is wrong: at (0.9, 0.1) the tails alone would allow k = 2, which fails with probability 0.27
-// at some p. Given N, (k - 1)/(N - 1) is the mean of GBAS's (k - 1)/R (Huber, arXiv 1309.5413; R is a Gamma(N) draw), whose
-// law is that of the gamma tails for every p: the same k, without the noise.
+// Without the condition it is wrong: at (0.9, 0.1) the tails alone would allow k = 2, which fails with probability
+// 0.27 at p just below 0.526, where N = 2 is too high. Given N, (k - 1)/(N - 1) is the mean of GBAS's (k - 1)/R
+// (Huber, arXiv 1309.5413; R is a Gamma(N) draw), whose law is that of the gamma tails for every p: the same k,
+// without the noise.
 //
 // For k below 10^6 they are summed. Above, they are bounded from above by what follows, so closely that the least k
 // is missed by at most one. Put t = k tau in Q(k, x) = int_x^inf t^(k-1) e^-t dt / Gamma(k), and zeta for the root of
@@ -37,8 +41,9 @@
 //
 // Additive. The mean of N draws misses p by more than epsilon on one side if S >= a, on the other if S <= b. Between
 // two neighbours among the points a/N - epsilon and b/N + epsilon neither set changes, and for N >= 1/epsilon both
-// tails are convex in p there (p is below the mode of one's derivative and above that of the other's), so the worst
-// p is at such a point; p -> 1 - p maps the two kinds onto each other. So the greatest failure is the largest, over a,
+// tails are convex in p there (p is at most a/N - 1/N <= (a - 1)/(N - 1), the mode of the one's derivative, and likewise
+// at least b/(N - 1), that of the other's), so the worst p is where it approaches such a point: from below for the first
+// kind, which S >= a needs. p -> 1 - p maps the two kinds onto each other. So the greatest failure is the largest, over a,
 // of P(S >= a) + P(S < a - 2 N epsilon) at p = a/N - epsilon, which is summed. A bound saves most of the sums: P(S >= a)
 // <= Phi(-sqrt(2 N KL((a - 1)/N, p))) (Zubkov and Serov, Theory of Probability and its Applications 57, 2013). With
 // Pinsker's KL(x, p) >= 2 (x - p)^2 it also gives 2 Phi(-2 sqrt(N) (epsilon - 1/N)) for all p at once: a number of draws
@@ -101,10 +106,10 @@ inline double tail_bound(double a, double u) {
     const double square = u < 0.0 ? 1.0 / 6.0 : 1.0 / 9.0, line = u < 0.0 ? 1.0 / 3.0 : -1.0 / 3.0;
     const double normal = 0.5 * std::erfc(eta * std::sqrt(a / 2.0));
     const double density = std::exp(-a * excess(u)) / std::sqrt(TWO_PI * a);
-    return (normal * (1.0 + square / a) + density * (line + eta * square)) * (1.0 + 1e-12);  // its own rounding
+    return normal * (1.0 + square / a) + density * (line + eta * square);
 }
 
-// P(the estimate is off by more than epsilon), or an upper bound of it.
+// P(the estimate is off by more than epsilon), or an upper bound of it; to 1e-9, see below.
 inline double failure(int64_t k, double epsilon) {
     const auto a = static_cast<double>(k);
     const double low = -(a * epsilon + 1.0) / (a * (1.0 + epsilon)), high = (a * epsilon - 1.0) / (a * (1.0 - epsilon));
@@ -117,9 +122,11 @@ inline bool proved(int64_t k, double epsilon) {
     return static_cast<double>(k - 1) * epsilon >= 2.0 * (1.0 + epsilon) * (1.0 + 1e-12);
 }
 
-// The least k for which the estimate is proved to be within a factor 1 +- epsilon with probability 1 - delta.
+// The least k for which the estimate is proved to be within a factor 1 +- epsilon with probability 1 - delta. The
+// margin is for the rounding of the tails: their exponents are below 750 with a relative error of 1e-13 at most,
+// their sums have thousands of terms.
 inline int64_t successes(double epsilon, double delta) {
-    const auto enough = [&](int64_t k) { return proved(k, epsilon) && failure(k, epsilon) <= delta; };
+    const auto enough = [&](int64_t k) { return proved(k, epsilon) && failure(k, epsilon) * (1.0 + 1e-9) <= delta; };
     int64_t low = 2, high = 3;
     while (high < kUnlimited / 2 && !enough(high)) low = high, high *= 2;
     if (high >= kUnlimited / 2) return kUnlimited;
@@ -135,7 +142,7 @@ inline double log_estimate(int64_t k, int64_t draws) {
     return std::log(static_cast<double>(k - 1) / static_cast<double>(draws - 1));
 }
 
-// P(S >= a) for N draws, a above N p: a series of falling terms, right to 1e-9 for N up to 10^6.
+// P(S >= a) for N draws, a above N p: a series of falling terms, right to 1e-9 for N up to 20,000.
 inline double binomial_tail(int64_t n, int64_t a, double p) {
     if (a > n || p <= 0.0) return 0.0;
     const auto N = static_cast<double>(n), A = static_cast<double>(a);
@@ -178,16 +185,16 @@ inline bool enough_draws(int64_t n, double epsilon, double delta) {
     return true;
 }
 
-// The number of draws whose mean is within epsilon with probability 1 - delta: the least of at least 1/epsilon where
-// that is quickly found, else at most about 4/epsilon more than the least.
+// A number of draws whose mean is within epsilon with probability 1 - delta. It starts from one that is surely enough;
+// up to 20,000 it is the least between half of that (or 1/epsilon) and that.
 inline int64_t additive_draws(double epsilon, double delta) {
-    if (epsilon < 1e-9) return kUnlimited;
     const auto surely = [&](int64_t n) {
         const double N = static_cast<double>(n), miss = epsilon - 1.0 / N;
         return miss > 0.0 && std::erfc(std::sqrt(2.0 * N) * miss) * (1.0 + 1e-9) <= delta;
     };
     int64_t low = 0, high = 1;
-    while (!surely(high)) low = high, high *= 2;
+    while (high < kUnlimited && !surely(high)) low = high, high *= 2;
+    if (high >= kUnlimited) return kUnlimited;
     while (low + 1 < high) {
         const int64_t middle = low + (high - low) / 2;
         (surely(middle) ? high : low) = middle;

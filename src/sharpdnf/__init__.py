@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sharpdnf.circuit import Circuit
     from sharpdnf.circuit_formats import read_circuit, write_circuit
     from sharpdnf.dnf import DNF, Batch
-    from sharpdnf.engines.counting import count
+    from sharpdnf.engines.front import count
     from sharpdnf.engines.many import count_many
     from sharpdnf.engines.registry import discover, engine
     from sharpdnf.errors import NotMetWarning, ParseError, SharpDNFError
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from sharpdnf.learn.counter import NeuralCounter
     from sharpdnf.sensitivity import Influence, influence
     from sharpdnf.sql import ProbDB, connect
-
-__version__ = "0.1.0"
 
 # Public name -> the module that defines it. None may be called like a module: importing that would hide it.
 # Imported at first use, so that a command line's --help needs no numpy.
@@ -52,7 +50,7 @@ _HOME = {
     "reads": "formats",
     "write": "formats",
     "writes": "formats",
-    "count": "engines.counting",
+    "count": "engines.front",
     "count_many": "engines.many",
     "discover": "engines.registry",
     "engine": "engines.registry",
@@ -83,6 +81,8 @@ __all__ = [  # noqa: RUF022 - in the order a newcomer meets them
 def __getattr__(name: str) -> Any:
     if name in _FRONTS:
         return importlib.import_module(f"sharpdnf.fronts.{name}")
+    if name == "__version__":
+        return _version()
     if name not in _HOME:
         raise AttributeError(f"module 'sharpdnf' has no attribute {name!r}")
     try:
@@ -97,6 +97,16 @@ def __getattr__(name: str) -> Any:
     value = getattr(module, name)
     globals()[name] = value
     return value
+
+
+def _version() -> str:
+    """The version that is installed; pyproject.toml is the one place where it is written down."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("sharpdnf")
+    except PackageNotFoundError:
+        return "0+not-installed"
 
 
 def __dir__() -> list[str]:

@@ -11,25 +11,29 @@ import time
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from sharpdnf import _native
+from sharpdnf.circuit import Circuit
 from sharpdnf.compiled import Compiled
-from sharpdnf.dnf import DNF, MAX_VARS, FloatArray, plain_array
-from sharpdnf.engines.counting import Seed, count, make_limit, make_rng
-from sharpdnf.engines.dtree import compile as compile_dnf
-from sharpdnf.engines.registry import require_dnf
+from sharpdnf.dnf import DNF, FloatArray, plain_array, require_dnf
+from sharpdnf.engines.dtree import compile as compile_tree
+from sharpdnf.engines.exact import compile as compile_dnf
+from sharpdnf.engines.front import Seed, count, make_limit, make_rng
 from sharpdnf.engines.sampling import sample_marginals
 from sharpdnf.errors import InvalidFormula, LimitError, NotMetWarning, did_you_mean
-from sharpdnf.estimate import Estimate, Limit, check_tolerance, exact_estimate
+from sharpdnf.estimate import Estimate, Limit, check_tolerance
 from sharpdnf.simplify import trivial_log_prob
 
-COMPILE_NODES, COMPILE_WORK, COMPILE_WORK_PER_LITERAL = 20_000, 4_000_000, 4
-"""What a compile may cost, in expansions and literals looked at, before samples are cheaper: a third of a second, and
-about what sampling takes where the formula is large."""
+Formula = TypeVar("Formula", DNF, Circuit)
+COMPILE_WORK, COMPILE_LITERALS = 500_000, 20_000
+"""The operations that each exact method may take before samples are cheaper: a third of a second for all of them.
+A formula of more literals than that is tried with the d-tree alone: finding orders would take longer than sampling."""
+TREE_NODES, TREE_WORK, TREE_WORK_PER_LITERAL = 20_000, 4_000_000, 4
+"""What the d-tree may cost, in expansions and literals looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +50,7 @@ class Posterior:
     met: bool = True
 
 
-def marginals(dnf: DNF, **asked: Any) -> FloatArray:
+def marginals(dnf: DNF | Circuit, **asked: Any) -> FloatArray:
     """float64[n]: P(variable | formula) for all variables; takes the options of :func:`posterior`."""
     found = posterior(dnf, **asked)
     _warn_unless(found.met, f"{found.samples} samples")
@@ -54,7 +58,7 @@ def marginals(dnf: DNF, **asked: Any) -> FloatArray:
 
 
 def posterior(
-    dnf: DNF,
+    dnf: DNF | Circuit,
     *,
     epsilon: float = 0.02,
     delta: float = 0.05,
@@ -70,6 +74,11 @@ def posterior(
     check_tolerance(epsilon, delta)
     limit = make_limit(timeout, threads)
     generator, _ = make_rng(rng)
+    if isinstance(dnf, Circuit):
+        from sharpdnf.circuit_analysis import posterior as of_circuit
+
+        seed = int(generator.integers(2**63))
+        return of_circuit(dnf, epsilon=epsilon, delta=delta, seed=seed, limit=limit, exact=exact)
     if trivial_log_prob(require_dnf(dnf)) == 0.0:
         return Posterior(dnf.prob.copy(), 0.0, True, 0, np.zeros(dnf.num_vars))
     _require_possible(dnf)
@@ -82,7 +91,9 @@ def posterior(
     return Posterior(found.prob, found.log_prob, False, found.draws, std_error, found.complete)
 
 
-def sample_models(dnf: DNF, k: int, *, rng: Seed = None, timeout: float | None = None) -> npt.NDArray[np.bool_]:
+def sample_models(
+    dnf: DNF | Circuit, k: int, *, rng: Seed = None, timeout: float | None = None
+) -> npt.NDArray[np.bool_]:
     """bool[k, n]: k independent assignments distributed as the variables are, given that the formula is true.
 
     More than 2 GiB of them, or fewer than k within ``timeout`` seconds, are a LimitError.
@@ -90,14 +101,18 @@ def sample_models(dnf: DNF, k: int, *, rng: Seed = None, timeout: float | None =
     if k < 0:
         raise ValueError(f"k must not be negative, not {k}")
     limit = make_limit(timeout, None)
-    size = k * require_dnf(dnf).num_vars
+    size = k * _formula(dnf).num_vars
     if size > limit.memory:
         raise LimitError(
             f"{k} models of {dnf.num_vars} variables take {size} bytes, the limit is {limit.memory}: "
             f"ask for at most {limit.memory // dnf.num_vars} at a time"
         )
     generator, _ = make_rng(rng)
-    if trivial_log_prob(dnf) == 0.0:
+    if isinstance(dnf, Circuit):
+        from sharpdnf.circuit_analysis import sample_models as of_circuit
+
+        models, made = of_circuit(dnf, k, generator, limit)
+    elif trivial_log_prob(dnf) == 0.0:
         models, made = _draw_rows(dnf.prob, k, generator, limit)
     else:
         _require_possible(dnf)
@@ -121,12 +136,12 @@ def _draw_rows(prob: FloatArray, k: int, rng: np.random.Generator, limit: Limit)
     return out, k
 
 
-def condition(dnf: DNF, evidence: Mapping[int | str, bool]) -> DNF:
+def condition(dnf: Formula, evidence: Mapping[int | str, bool]) -> Formula:
     """The formula given that variables have values: ``{1: True, "b": False}``, by 1-based number or by name.
 
     They keep their place with probability 0 or 1, so numbering does not change.
     """
-    prob = require_dnf(dnf).prob.copy()
+    prob = _formula(dnf).prob.copy()
     if not isinstance(evidence, Mapping):
         raise TypeError(f"evidence must be a mapping such as {{1: True}}, not {type(evidence).__name__}")
     for variable, value in evidence.items():
@@ -136,7 +151,11 @@ def condition(dnf: DNF, evidence: Mapping[int | str, bool]) -> DNF:
     return dnf.with_prob(prob)
 
 
-def _index(dnf: DNF, variable: int | str) -> int:
+def _formula(dnf: DNF | Circuit) -> DNF | Circuit:
+    return dnf if isinstance(dnf, Circuit) else require_dnf(dnf)
+
+
+def _index(dnf: DNF | Circuit, variable: int | str) -> int:
     if isinstance(variable, str):
         if dnf.names is None:
             raise InvalidFormula(f"no variable is named {variable!r}: the formula has no names, only numbers from 1")
@@ -150,44 +169,21 @@ def _index(dnf: DNF, variable: int | str) -> int:
     return int(variable) - 1
 
 
-def conjunction(left: DNF, right: DNF) -> DNF:
-    """left and right as one DNF: every pair of clauses joined. Variables are the same by name, or by number."""
-    left, right = _over_same_variables(require_dnf(left), require_dnf(right))
-    size = left.num_literals * right.num_clauses + right.num_literals * left.num_clauses
-    if size > MAX_VARS:
-        raise LimitError(f"the conjunction of the two formulas has {size} literals")
-    a = np.repeat(np.arange(left.num_clauses), right.num_clauses)
-    b = np.tile(np.arange(right.num_clauses), left.num_clauses)
-    widths = np.stack([left.widths[a], right.widths[b]], axis=1)
-    starts = np.stack([left.indptr[a], right.indptr[b] + left.num_literals], axis=1)
-    ends = np.cumsum(widths.ravel())
-    within = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - widths.ravel(), widths.ravel())
-    literals = np.concatenate([left.literals, right.literals])[np.repeat(starts.ravel(), widths.ravel()) + within]
-    indptr = np.concatenate([[0], np.cumsum(widths.sum(axis=1))]).astype(np.int64)
-    joined = DNF.from_arrays(indptr, literals.astype(np.int32), left.prob, names=left.names)
-    return DNF.trusted(*joined.arrays, names=left.names)
+def conjunction(left: DNF | Circuit, right: DNF | Circuit) -> DNF | Circuit:
+    """left and right as one formula: of two DNFs a DNF, every pair of clauses joined, else a circuit.
 
+    Variables are the same by name, or by number.
+    """
+    if isinstance(left, Circuit) or isinstance(right, Circuit):
+        from sharpdnf.circuit_analysis import conjunction as of_circuits
 
-def _over_same_variables(left: DNF, right: DNF) -> tuple[DNF, DNF]:
-    """Both formulas over the variables of either: those with one name are one variable, whatever their numbers."""
-    if left.names is not None and right.names is not None and left.names != right.names:
-        place = {name: v for v, name in enumerate(left.names)}
-        moved = np.array([place.setdefault(name, len(place)) for name in right.names], dtype=np.int32)
-        prob = np.empty(len(place))
-        prob[moved], prob[: left.num_vars] = right.prob, left.prob
-        if not np.array_equal(prob[moved], right.prob):
-            raise InvalidFormula("the formulas give one variable two probabilities")
-        literals = 2 * moved[right.literals >> 1] + (right.literals & 1)
-        left = DNF(left.indptr, left.literals, prob, names=tuple(place))
-        right = DNF.from_arrays(right.indptr, literals, prob, names=tuple(place))
-    if left.num_vars != right.num_vars or not np.array_equal(left.prob, right.prob):
-        raise InvalidFormula("both formulas must have the same variables and probabilities")
-    return left, right
+        return of_circuits(_formula(left), _formula(right))
+    return require_dnf(left) & require_dnf(right)
 
 
 def conditional(
-    formula: DNF,
-    given: DNF,
+    formula: DNF | Circuit,
+    given: DNF | Circuit,
     *,
     guarantee: str | None = None,
     epsilon: float = 0.1,
@@ -215,32 +211,44 @@ def conditional(
     rest: dict[str, Any] = {"seed": seed, "seconds": above.seconds + below.seconds}
     rest["info"] = {"joint": above.to_dict(), "given": below.to_dict()}
     promises = {above.guarantee, below.guarantee}
-    if promises == {"exact"}:
-        return exact_estimate(log_prob, "conditional", **rest)
     promise = "relative" if promises <= {"exact", "relative"} else "none"
     promise = "bounds" if promises <= {"exact", "bounds"} else promise
+    promise = "exact" if promises == {"exact"} else promise
     return Estimate(
         log_prob=log_prob,
         guarantee=promise,
         engine="conditional",
         epsilon=epsilon if promise == "relative" else None,
         delta=delta if promise == "relative" else None,
-        log_lower=above.log_lower - below.log_upper,
-        log_upper=min(0.0, above.log_upper - below.log_lower),
-        log_certified_lower=above.log_certified_lower - below.log_certified_upper,
-        log_certified_upper=min(0.0, above.log_certified_upper - below.log_certified_lower),
+        log_lower=_log_ratio(above.log_lower, below.log_upper, -1),
+        log_upper=_log_ratio(above.log_upper, below.log_lower, 1),
+        log_certified_lower=_log_ratio(above.log_certified_lower, below.log_certified_upper, -1),
+        log_certified_upper=_log_ratio(above.log_certified_upper, below.log_certified_lower, 1),
         samples=above.samples + below.samples,
         met=above.met and below.met,
         **rest,
     )
 
 
-def most_probable_model(dnf: DNF) -> tuple[npt.NDArray[np.bool_], float]:
-    """(bool[n], log probability): the likeliest satisfying assignment, exactly, in one pass.
+def _log_ratio(above: float, below: float, direction: int) -> float:
+    """log(a / b) from log a and log b, at most 0, rounded down (-1) or up (1)."""
+    if above == -math.inf or below == -math.inf:
+        return above if direction < 0 or below > -math.inf else 0.0
+    return min(0.0, math.nextafter(above - below, direction * math.inf))
+
+
+def most_probable_model(dnf: DNF | Circuit, *, timeout: float | None = None) -> tuple[npt.NDArray[np.bool_], float]:
+    """(bool[n], log probability): the likeliest satisfying assignment, exactly, of a DNF in one pass.
+
+    A circuit is compiled for it; where ``timeout`` seconds or the memory do not suffice, that is a LimitError.
 
     Some clause holds in it; given that, every other variable takes its likelier value. So it is the best over clauses
     of log p(C) plus the sum of log max(p, 1 - p) over the variables outside C.
     """
+    if isinstance(dnf, Circuit):
+        from sharpdnf.circuit_analysis import most_probable_model as of_circuit
+
+        return of_circuit(dnf, make_limit(timeout, None))
     if require_dnf(dnf).num_clauses == 0:
         raise InvalidFormula("a formula without clauses has no model")
     with np.errstate(divide="ignore"):
@@ -259,7 +267,7 @@ def most_probable_model(dnf: DNF) -> tuple[npt.NDArray[np.bool_], float]:
 
 
 def count_weights(
-    dnf: DNF,
+    dnf: DNF | Circuit,
     probs: npt.ArrayLike,
     *,
     log: bool = False,
@@ -273,8 +281,8 @@ def count_weights(
 
     Exact, all rows in one evaluation, where the formula compiles; else each row is counted at (epsilon, delta).
     """
-    rows = plain_array("probs", probs, np.float64)
-    if rows.ndim != 2 or rows.shape[1] != require_dnf(dnf).num_vars:
+    num_vars, rows = _formula(dnf).num_vars, plain_array("probs", probs, np.float64)
+    if rows.ndim != 2 or rows.shape[1] != num_vars:
         raise InvalidFormula(f"expected probabilities of shape (k, {dnf.num_vars}), not {rows.shape}")
     if not bool(np.all((rows >= 0.0) & (rows <= 1.0))):
         raise InvalidFormula("probabilities must lie in [0, 1]")
@@ -283,10 +291,10 @@ def count_weights(
 
 
 def _count_rows(
-    dnf: DNF, rows: FloatArray, *, timeout: float | None, threads: int | None, rng: Seed, **tolerance: float
+    dnf: DNF | Circuit, rows: FloatArray, *, timeout: float | None, threads: int | None, rng: Seed, **tolerance: float
 ) -> FloatArray:
     check_tolerance(tolerance["epsilon"], tolerance["delta"])
-    trivial = trivial_log_prob(dnf)
+    trivial = None if isinstance(dnf, Circuit) else trivial_log_prob(dnf)
     if trivial is not None:
         return np.full(len(rows), trivial)
     limit = make_limit(timeout, threads)
@@ -300,16 +308,21 @@ def _count_rows(
     return np.array([estimate.log_prob for estimate in counted])
 
 
-def _compile(dnf: DNF, limit: Limit, *, insist: bool = False) -> Compiled | None:
+def _compile(dnf: DNF | Circuit, limit: Limit, *, insist: bool = False) -> Compiled | None:
     """The compiled formula, or None where that is not cheap; with ``insist``, an error at the limit."""
+    if isinstance(dnf, Circuit):
+        from sharpdnf.circuit_analysis import compile_cheaply
+
+        return compile_cheaply(dnf, limit, insist=insist)
     if insist:
         compiled = compile_dnf(dnf, limit)
         if compiled is None:
             raise LimitError("the formula could not be compiled within the limit")
         return compiled
     half = replace(limit, deadline=min(limit.deadline, time.monotonic() + limit.seconds_left / 2.0))
-    work = COMPILE_WORK + COMPILE_WORK_PER_LITERAL * dnf.num_literals
-    return compile_dnf(dnf, half, nodes=COMPILE_NODES, work=work)
+    if dnf.num_literals <= COMPILE_LITERALS:
+        return compile_dnf(dnf, half, operations=COMPILE_WORK)
+    return compile_tree(dnf, half, nodes=TREE_NODES, work=TREE_WORK + TREE_WORK_PER_LITERAL * dnf.num_literals)
 
 
 def _left(timeout: float | None, limit: Limit) -> float | None:

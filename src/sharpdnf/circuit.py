@@ -177,6 +177,22 @@ class Circuit:
             *self.arrays, self.outputs, values, self.log_scale, self.names, self.output_names, self.notes
         )
 
+    def negated(self) -> Circuit:
+        """The circuit whose outputs are true where those of this one are false."""
+        size, outputs = self.num_gates, self.num_outputs
+        return Circuit.trusted(
+            np.concatenate([self.kind, np.full(outputs, NOT, np.uint8)]),
+            np.concatenate([self.arg, np.zeros(outputs, np.int32)]),
+            np.concatenate([self.indptr, self.num_inputs + np.arange(1, outputs + 1)]).astype(np.int64),
+            np.concatenate([self.inputs, self.outputs]),
+            np.arange(size, size + outputs, dtype=np.int32),
+            self.prob,
+            self.log_scale,
+            self.names,
+            self.output_names,
+            self.notes,
+        )
+
     def evaluate(self, assignments: npt.ArrayLike) -> npt.NDArray[np.bool_]:
         """bool[k, outputs]: the outputs under each of k assignments, bool[k, n]."""
         rows = np.atleast_2d(np.asarray(assignments, dtype=np.bool_))
@@ -207,6 +223,12 @@ class Circuit:
         return same and self.log_scale == other.log_scale
 
     __hash__ = None  # type: ignore[assignment]
+
+    def _repr_html_(self) -> str:
+        from sharpdnf.notebook import facts_table
+
+        sizes = [("variables", self.num_vars), ("gates", self.num_gates), ("outputs", self.num_outputs)]
+        return facts_table("Circuit", [(name, f"{size:,}") for name, size in sizes])
 
     def __repr__(self) -> str:
         return (

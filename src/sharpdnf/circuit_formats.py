@@ -23,7 +23,7 @@ import numpy as np
 
 from sharpdnf.circuit import AND, ATLEAST, FALSE, KINDS, NOT, OR, TRUE, VAR, Circuit
 from sharpdnf.errors import InvalidFormula, ParseError
-from sharpdnf.formats import _replacing as replacing
+from sharpdnf.files import replacing
 
 FORMAT = "sharpdnf-circuit"
 DIALECTS = ("json", "cnf", "c2d", "d4")
@@ -239,8 +239,16 @@ def read_circuit(path: Path) -> Circuit:
 
 
 def looks_like_circuit(path: Path) -> bool:
-    """Whether a file's name says that it holds a circuit: ``.json`` or ``.nnf``, gzipped or not."""
-    return os.fspath(path).removesuffix(".gz").endswith((".json", ".nnf", ".ddnnf"))
+    """Whether a file holds a circuit: by its name (.json, .nnf, .ddnnf, gzipped or not), or by how it begins."""
+    name = os.fspath(path)
+    if name.removesuffix(".gz").endswith((".json", ".nnf", ".ddnnf")):
+        return True
+    try:
+        with open(name, "rb") as file:
+            start = file.read(256).lstrip()
+    except (OSError, ValueError):
+        return False
+    return start.startswith(b"nnf ") or (start.startswith(b"{") and FORMAT.encode() in start)
 
 
 def write_circuit(circuit: Circuit, path: Path, dialect: str | None = None) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -35,33 +36,44 @@ class Compiled:
     def num_nodes(self) -> int:
         return len(self.kind)
 
-    def evaluate(self, probs: npt.ArrayLike) -> FloatArray:
+    def evaluate(self, probs: npt.ArrayLike, *, threads: int = 1) -> FloatArray:
         """float64[k]: log P under each row of ``probs``, shape (k, n) or (n,)."""
-        rows = np.atleast_2d(np.ascontiguousarray(probs, dtype=np.float64))
-        if rows.ndim != 2 or rows.shape[1] != self.num_vars:
+        rows = np.atleast_2d(self._rows(probs))
+        log_prob: FloatArray = self._batch(rows, slopes=False, of_log=False, threads=threads)[0]
+        return log_prob
+
+    def log_gradient(self, probs: npt.ArrayLike, *, threads: int = 1) -> tuple[Any, FloatArray]:
+        """(log P, d log P / d prob[v]) by one backward pass, shapes as in ``gradient``; zeros if P is 0."""
+        return self._slopes(probs, True, threads)
+
+    def gradient(self, probs: npt.ArrayLike, *, threads: int = 1) -> tuple[Any, FloatArray]:
+        """(log P, d P / d prob[v], which need not be 0 where P is).
+
+        For n probabilities a float and float64[n]; for k rows of them, shape (k, n), float64[k] and float64[k, n].
+        """
+        return self._slopes(probs, False, threads)
+
+    def _slopes(self, probs: npt.ArrayLike, of_log: bool, threads: int) -> tuple[Any, FloatArray]:
+        rows = self._rows(probs)
+        log_prob, slopes = self._batch(np.atleast_2d(rows), slopes=True, of_log=of_log, threads=threads)
+        if rows.ndim == 1:
+            return float(log_prob[0]), slopes
+        return log_prob, slopes.reshape(rows.shape)
+
+    def _rows(self, probs: npt.ArrayLike) -> FloatArray:
+        rows = np.ascontiguousarray(probs, dtype=np.float64)
+        if rows.ndim not in (1, 2) or rows.shape[-1] != self.num_vars:
             raise ValueError(f"expected rows of {self.num_vars} probabilities, not shape {rows.shape}")
-        if self.num_vars == 0:
-            return np.full(len(rows), 0.0 if self.kind[-1] == TRUE else -np.inf)
-        out: FloatArray = _native.compiled_log_prob(*self._arrays, rows.ravel(), self.num_vars)
-        return out
+        return rows
 
-    def log_gradient(self, prob: npt.ArrayLike) -> tuple[float, FloatArray]:
-        """(log P, float64[n] d log P / d prob[v]), by one backward pass; zeros if P is 0."""
-        return self._slopes(prob, of_log=True)
-
-    def gradient(self, prob: npt.ArrayLike) -> tuple[float, FloatArray]:
-        """(log P, float64[n] d P / d prob[v]), which need not be 0 where P is."""
-        return self._slopes(prob, of_log=False)
-
-    def _slopes(self, prob: npt.ArrayLike, of_log: bool) -> tuple[float, FloatArray]:
-        values = np.ascontiguousarray(prob, dtype=np.float64)
-        if values.shape != (self.num_vars,):
-            raise ValueError(f"expected {self.num_vars} probabilities, not shape {values.shape}")
-        out: tuple[float, FloatArray] = _native.compiled_slopes(*self._arrays, values, of_log)
+    def _batch(self, rows: FloatArray, *, slopes: bool, of_log: bool, threads: int) -> tuple[FloatArray, FloatArray]:
+        out: tuple[FloatArray, FloatArray] = _native.compiled_batch(
+            *self._arrays, rows.ravel(), len(rows), self.num_vars, slopes, of_log, threads
+        )
         return out
 
     def marginals(self, prob: npt.ArrayLike) -> FloatArray:
-        """float64[n]: P(v | formula) = p + p (1 - p) d log P / d p. The formula must be possible."""
+        """float64[n] or [k, n]: P(v | formula) = p + p (1 - p) d log P / d p. The formula must be possible."""
         values = np.asarray(prob, dtype=np.float64)
         _, slope = self.log_gradient(values)
         return np.clip(values + values * (1.0 - values) * slope, 0.0, 1.0)

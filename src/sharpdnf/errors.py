@@ -15,7 +15,8 @@ SharpDNFError
     └── UncertainTableError  a probability column or block that is not one: names the row
 
 An answer that a deadline cut short is no error: it comes back with ``met=False``, and where there is no place for that,
-with a ``NotMetWarning``.
+with a ``NotMetWarning``. A query that reads no uncertain table although some are declared is answered, with a
+``NoUncertainTable`` warning.
 """
 
 from __future__ import annotations
@@ -81,6 +82,10 @@ class LimitError(SharpDNFError):
 
 class NotMetWarning(UserWarning):
     """The deadline came first: what was returned is the best so far and keeps no (epsilon, delta)."""
+
+
+class NoUncertainTable(UserWarning):
+    """A query reads no uncertain table although some are declared, so each of its answers has probability 1."""
 
 
 class CheckpointError(SharpDNFError):

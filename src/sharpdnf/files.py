@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 from sharpdnf.errors import SharpDNFError
 
@@ -13,24 +15,54 @@ LOCK = "lock"
 PARTIAL = ".partial"
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """Puts ``data`` under the name ``path`` in one step: whoever reads it sees the old file or the whole new one.
+@contextlib.contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """A file to write that takes the place of ``path``, in one step and with its rights, when the block ends.
 
-    When this returns, the bytes and the name are on the disk. If it fails, the old file is as it was and nothing else
-    is left behind; the error names the file.
+    Whoever reads ``path`` sees the old file or the whole new one. When the block has ended, the bytes and the name are
+    on the disk. If it fails, the old file is as it was and nothing else is left behind; the error names the file.
+    What is not a plain file (a pipe, a device) cannot be replaced and is written as it is, and so is a file that may be
+    written in a folder that may not.
     """
-    partial = path.with_name(f"{path.name}.{os.getpid()}{PARTIAL}")
+    target = Path(os.path.realpath(path))
+    partial = target.with_name(f"{target.name[:100]}.{os.getpid()}.{os.urandom(4).hex()}{PARTIAL}")
     try:
-        with partial.open("wb") as file:
-            file.write(data)
+        file = None if target.exists() and not target.is_file() else _create(partial, target)
+        if file is None:
+            with target.open("wb") as direct:
+                yield direct
+            return
+        with file:
+            yield file
             file.flush()
             os.fsync(file.fileno())
-        partial.replace(path)
-        _sync_folder(path.parent)
+        if target.exists():
+            shutil.copymode(target, partial)
+        partial.replace(target)
+        _sync_folder(target.parent)
     except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from None
+        if error.errno is None or error.filename not in (None, str(partial), str(target)):
+            raise  # not about this file
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from None
     finally:
-        partial.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Puts ``data`` under the name ``path`` in one step, as ``replacing`` does."""
+    with replacing(path) as file:
+        file.write(data)
+
+
+def _create(partial: Path, target: Path) -> IO[bytes] | None:
+    """The file beside ``target``; None if the folder takes no new file but ``target`` itself may be written."""
+    try:
+        return partial.open("xb")
+    except OSError:
+        if not os.access(target, os.W_OK):
+            raise
+        return None
 
 
 def make_folder(directory: Path) -> None:

@@ -19,19 +19,18 @@ from __future__ import annotations
 
 import math
 import os
-import shutil
 import sys
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
 from itertools import chain
 from typing import IO, Literal, get_args
 
 import numpy as np
 
 from sharpdnf import _native
-from sharpdnf.dnf import DNF, FloatArray
+from sharpdnf.dnf import DNF, FloatArray, require_dnf
 from sharpdnf.errors import InvalidFormula, LimitError, ParseError
+from sharpdnf.files import replacing
 
 ReadDialect = Literal["sharpdnf", "mcc", "pysdd"]
 WriteDialect = Literal["sharpdnf", "pepin", "mcc", "pysdd", "cnf-negation"]
@@ -64,6 +63,8 @@ def read(path: Path, dialect: str | None = None) -> DNF:
 def reads(text: str | bytes, dialect: str | None = None) -> DNF:
     """Reads a formula from a string."""
     _check_dialect(dialect)
+    if not isinstance(text, str | bytes | bytearray | memoryview):  # bytes(7) would be seven zeros
+        raise TypeError(f"expected text or bytes, not {type(text).__name__}: sharpdnf.read takes a path")
     data = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else bytes(text)
     return _parse((data[i : i + CHUNK] for i in range(0, len(data), CHUNK)), "<text>", dialect)
 
@@ -75,7 +76,7 @@ def write(dnf: DNF, path: Path, dialect: str = "sharpdnf", comment: str = "") ->
     was, whatever stops the writing.
     """
     lines = chain([comment.encode()], encode(dnf, dialect))  # refuses before the file is touched
-    with _replacing(path) as file:
+    with replacing(path) as file:
         if os.fspath(path).endswith(".gz"):
             import gzip
 
@@ -83,41 +84,6 @@ def write(dnf: DNF, path: Path, dialect: str = "sharpdnf", comment: str = "") ->
                 packed.writelines(lines)
         else:
             file.writelines(lines)
-
-
-@contextmanager
-def _replacing(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write that takes the place of ``path`` at the end, with its rights, or is gone if writing fails.
-
-    What is not a plain file (a pipe, a device) cannot be replaced and is written as it is.
-    """
-    target = os.path.realpath(path)
-    if os.path.exists(target) and not os.path.isfile(target):
-        with open(target, "wb") as file:
-            yield file
-        return
-    folder, name = os.path.split(target)
-    unfinished = os.path.join(folder, f".{name[:100]}.{os.getpid()}.{os.urandom(4).hex()}.part")
-    try:
-        file = open(unfinished, "xb")  # noqa: SIM115 - closed below, before it is renamed
-    except OSError as error:
-        if not os.access(target, os.W_OK):
-            raise type(error)(error.errno, error.strerror, os.fspath(path)) from None
-        with open(target, "wb") as file:  # the folder takes no new file, this one may be written
-            yield file
-        return
-    try:
-        with file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        if os.path.exists(target):
-            shutil.copymode(target, unfinished)
-        os.replace(unfinished, target)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(unfinished)
-        raise
 
 
 def writes(dnf: DNF, dialect: str = "sharpdnf") -> str:
@@ -129,7 +95,7 @@ def encode(dnf: DNF, dialect: str = "sharpdnf") -> Iterator[bytes]:
     """The text in chunks; what the dialect cannot say is refused at once, not half way."""
     if dialect not in WRITE_DIALECTS:
         raise ValueError(f"unknown dialect {dialect!r}: choose from {', '.join(WRITE_DIALECTS)}")
-    head = _HEADS[dialect](dnf)
+    head = _HEADS[dialect](require_dnf(dnf))
     return _encode(dnf, head, negate=dialect == "cnf-negation")
 
 

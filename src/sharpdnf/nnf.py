@@ -101,7 +101,7 @@ class _C2D(_Reader):
             self.declared, _, self.num_vars = rest
             return
         if tag == "L" and len(rest) == 1:
-            if abs(self.seen(rest[0], number)) > self.num_vars:
+            if not 0 < abs(rest[0]) <= self.num_vars:
                 raise ParseError(f"literal {rest[0]} is beyond the header", file=self.file, line=number)
             self.nodes.append((tag, rest))
             return

@@ -16,10 +16,11 @@ import numpy as np
 
 from sharpdnf.circuit import AND, ATLEAST, FALSE, NOT, OR, TRUE, VAR, Circuit
 from sharpdnf.dnf import DNF
+from sharpdnf.estimate import Limit
 
 Clause = frozenset[int]
 Clauses = list[Clause]
-WORK_PER_LITERAL = 8
+WORK_PER_LITERAL = 4
 """Literals that all gates together may make, for each that the result may have."""
 
 
@@ -39,12 +40,17 @@ def to_dnf(circuit: Circuit, limit: int) -> DNF | None:
         return None
 
 
-def relax(circuit: Circuit, limit: int, *, negated: bool = False) -> tuple[DNF, bool]:
-    """(a DNF of at most ``limit`` literals that contains the first output or its negation, whether it is equal)."""
-    try:
-        return _Expansion(circuit, limit, relaxing=False).dnf(negated), True
-    except _TooLarge:
-        return _Expansion(circuit, limit, relaxing=True).dnf(negated), False
+def relax(circuit: Circuit, limit: int, *, negated: bool = False, within: Limit | None = None) -> tuple[DNF, bool]:
+    """(a DNF of at most ``limit`` literals that contains the first output or its negation, whether it is equal).
+
+    At the deadline of ``within`` it is the DNF that is always true.
+    """
+    for relaxing in (False, True):
+        try:
+            return _Expansion(circuit, limit, relaxing, within).dnf(negated), not relaxing
+        except _TooLarge:
+            pass
+    return _pack(circuit, [frozenset()]), False
 
 
 def as_dnf(circuit: Circuit) -> DNF | None:
@@ -88,8 +94,8 @@ def _pack(circuit: Circuit, clauses: Clauses) -> DNF:
 class _Expansion:
     """The DNF of every gate that the output needs, in both signs where both are needed."""
 
-    def __init__(self, circuit: Circuit, limit: int, relaxing: bool) -> None:
-        self.circuit, self.limit, self.relaxing = circuit, limit, relaxing
+    def __init__(self, circuit: Circuit, limit: int, relaxing: bool, within: Limit | None = None) -> None:
+        self.circuit, self.limit, self.relaxing, self.within = circuit, limit, relaxing, within or Limit()
         self.budget = WORK_PER_LITERAL * limit + 1_000
         self.found: dict[tuple[int, bool], Clauses] = {}
         self.kind, self.arg = circuit.kind.tolist(), circuit.arg.tolist()
@@ -106,6 +112,8 @@ class _Expansion:
                 if missing:
                     stack += missing
                     continue
+                if self.within.expired:
+                    raise _TooLarge
                 self.found[node] = self.combine(node)
             stack.pop()
         return self.found[root]

@@ -19,12 +19,12 @@ import numpy as np
 import numpy.typing as npt
 
 from sharpdnf import _native
+from sharpdnf.circuit import Circuit
 from sharpdnf.compiled import Compiled
-from sharpdnf.dnf import DNF, FloatArray, IntArray
+from sharpdnf.dnf import DNF, FloatArray, IntArray, require_dnf
 from sharpdnf.engines.bounds import certified_bounds
-from sharpdnf.engines.counting import Seed, count, make_limit, make_rng
 from sharpdnf.engines.dtree import compile as compile_dnf
-from sharpdnf.engines.registry import require_dnf
+from sharpdnf.engines.front import Seed, count, make_limit, make_rng
 from sharpdnf.errors import NotMetWarning
 from sharpdnf.estimate import Limit, check_tolerance
 from sharpdnf.simplify import trivial_log_prob
@@ -108,7 +108,7 @@ class Influence(np.lib.mixins.NDArrayOperatorsMixin):
 
 
 def influence(
-    dnf: DNF,
+    dnf: DNF | Circuit,
     *,
     epsilon: float = 0.05,
     delta: float = 0.05,
@@ -127,19 +127,29 @@ def influence(
     check_tolerance(epsilon, delta)
     limit = make_limit(timeout, threads)
     generator, _ = make_rng(rng)
-    if trivial_log_prob(require_dnf(dnf)) is not None:
-        return exact_influence(np.zeros(dnf.num_vars), dnf.names)
-    if exact is not False:
-        compiled = compile_within(dnf, limit)
-        if compiled is not None:
-            return exact_influence(compiled.gradient(dnf.prob)[1], dnf.names)
-    found = _sampled(dnf, epsilon, delta, generator, limit)
+    if isinstance(dnf, Circuit):
+        from sharpdnf.circuit_analysis import influence as of_circuit
+
+        found = of_circuit(dnf, epsilon=epsilon, delta=delta, rng=generator, limit=limit, exact=exact)
+    else:
+        found = _of_dnf(require_dnf(dnf), epsilon, delta, generator, limit, exact)
     if not found.met:
         why = "the deadline" if limit.expired else "the number of draws allowed"
         width = float(np.max(found.upper - found.lower, initial=0.0))
         message = f"{why} came first: influences are known to intervals of up to {width:.2g} (lower, upper) only"
         warnings.warn(message, NotMetWarning, stacklevel=2)
     return found
+
+
+def _of_dnf(
+    dnf: DNF, epsilon: float, delta: float, rng: np.random.Generator, limit: Limit, exact: bool | None
+) -> Influence:
+    if trivial_log_prob(dnf) is not None:
+        return exact_influence(np.zeros(dnf.num_vars), dnf.names)
+    compiled = compile_within(dnf, limit) if exact is not False else None
+    if compiled is not None:
+        return exact_influence(compiled.gradient(dnf.prob)[1], dnf.names)
+    return _sampled(dnf, epsilon, delta, rng, limit)
 
 
 def exact_influence(values: FloatArray, names: tuple[str, ...] | None = None) -> Influence:

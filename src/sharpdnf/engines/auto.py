@@ -1,78 +1,119 @@
-"""``auto``: asks for a guarantee, not for a method. Choices count operations, never seconds.
+"""``auto``: asks for a guarantee, not for a method.
 
-1. certified bounds in one pass (two where sampling would need many draws): if the interval is narrow enough for
-   epsilon, that is the answer, delta = 0;
-2. for formulas that are not large, a d-tree with a budget of about what sampling would cost: exact, or bounds within
-   epsilon, delta = 0;
-3. sampling, clipped to the certified bounds.
+What it does is decided in one place, ``native/kernels/auto.hpp``, formula by formula and without a Python object for
+any of them: ``count`` is a batch of one. Choices count operations, never seconds.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from sharpdnf.dnf import DNF
-from sharpdnf.engines.bounds import bounds, log_midpoint
-from sharpdnf.engines.conditioned import conditioned
-from sharpdnf.engines.dtree import bounds_meet, dtree
+from sharpdnf import _native
+from sharpdnf.dnf import DNF, Batch, IntArray
 from sharpdnf.engines.registry import engine
-from sharpdnf.engines.sampling import sampling, successes_needed
-from sharpdnf.estimate import Estimate, Limit
+from sharpdnf.engines.sampling import ESTIMATORS, draws_needed, successes_needed
+from sharpdnf.estimate import COMPLEMENTS, GUARANTEES, OF, Estimate, Limit
+from sharpdnf.simplify import NOTES
 
-WORK_PER_LITERAL, WORK_AT_LEAST, TREE_LITERALS = 4, 20_000, 20_000
-PAIRS_PAY_DRAWS, PAIRS_PAY_CLAUSES = 1_500, 300
-"""The pairwise bounds cost about what this many draws cost; for so few clauses they cost nothing to speak of."""
+Columns = dict[str, Any]
+METHODS = np.array(["trivial", "simplify", "bounds", "dtree", "sampling", "conditioned"], dtype=object)
+PROMISES, SIDES = np.array(GUARANTEES, dtype=object), np.array(OF, dtype=object)
+LOGS = ("log_prob", "log_lower", "log_upper", "log_certified_lower", "log_certified_upper", *COMPLEMENTS)
+"""Columns of logarithms, named as the fields of Estimate."""
+
+
+def auto_batch(
+    batch: Batch,
+    *,
+    guarantee: str,
+    of: str,
+    epsilon: float,
+    delta: float,
+    seed: int,
+    numbers: IntArray,
+    limit: Limit,
+    details: bool = False,
+) -> Columns:
+    """Columns with one entry a formula; formula i's draws depend on the seed and ``numbers[i]`` alone.
+
+    ``details`` adds a list under "details": what ``info`` says of each answer.
+    """
+    relative = guarantee == "relative"
+    columns: Columns = _native.count_batch(
+        *batch.dnf.arrays,
+        batch.formula_indptr,
+        seed=_hashed(seed),
+        numbers=numbers,
+        promise=GUARANTEES.index(guarantee),
+        complement=of == "complement",
+        epsilon=epsilon,
+        delta=delta,
+        successes=successes_needed(epsilon, delta) if relative else 0,
+        third_successes=successes_needed(epsilon, delta / 3.0) if relative else 0,
+        draws=draws_needed(epsilon, delta) if guarantee == "additive" else 0,
+        threads=limit.threads,
+        seconds=limit.seconds_left,
+        memory=limit.memory,
+        details=details,
+    )
+    columns["engine"] = METHODS[columns["engine"]]
+    columns["guarantee"] = PROMISES[columns["guarantee"]]
+    columns["of"] = SIDES[columns["of"]]
+    columns["met"] = columns["met"].view(np.bool_)
+    if details:
+        columns["details"] = [_info(*pair) for pair in zip(columns["details"], columns["engine"], strict=True)]
+    return columns
 
 
 @engine(
     "auto",
     guarantees=("relative", "additive", "exact", "bounds", "none"),
     summary="the cheapest engine that keeps the promise",
+    simplify=False,
+    run_batch=auto_batch,
 )
-def auto(dnf: DNF, *, guarantee: str, epsilon: float, delta: float, rng: np.random.Generator, limit: Limit) -> Estimate:
-    asked = {"guarantee": guarantee, "epsilon": epsilon, "delta": delta, "rng": rng, "limit": limit}
-    if guarantee == "exact":
-        return _because(dtree(dnf, **asked), "exact was asked for")
-    if guarantee == "none":
-        return _because(conditioned(dnf, **asked), "no guarantee was asked for")
-    if guarantee == "bounds":
-        return _because(bounds(dnf, **asked), "an interval was asked for")
-    interval = bounds(dnf, pairs=_pairs_pay(dnf, epsilon, delta), **asked)
-    if bounds_meet(interval.log_lower, interval.log_upper, guarantee, epsilon):
-        met = interval.replace(guarantee=guarantee, epsilon=epsilon, delta=0.0)
-        return _because(met, "the certified bounds are within epsilon")
-    lower, upper = interval.log_lower, interval.log_upper
-    if dnf.num_literals <= TREE_LITERALS:
-        tree = dtree(dnf, work=WORK_PER_LITERAL * dnf.num_literals + WORK_AT_LEAST, **asked)
-        if tree.met:
-            return _because(tree, "a small d-tree decides it")
-        lower, upper = max(lower, tree.log_lower), min(upper, tree.log_upper)
-    return _because(clip(sampling(dnf, **asked), lower, upper), "certified bounds were too wide")
+def auto(
+    dnf: DNF,
+    *,
+    guarantee: str,
+    epsilon: float,
+    delta: float,
+    rng: np.random.Generator,
+    limit: Limit,
+) -> Estimate:
+    seed = int(rng.integers(2**63))
+    batch = Batch.one(dnf)
+    columns = auto_batch(
+        batch, guarantee=guarantee, of="prob", epsilon=epsilon, delta=delta, seed=seed, numbers=np.zeros(1, np.int64),
+        limit=limit, details=True,
+    )  # fmt: skip
+    return estimate_of(columns, epsilon, delta)
 
 
-def _pairs_pay(dnf: DNF, epsilon: float, delta: float) -> bool:
-    return dnf.num_clauses <= PAIRS_PAY_CLAUSES or successes_needed(epsilon, delta) >= PAIRS_PAY_DRAWS
-
-
-def clip(estimate: Estimate, log_lower: float, log_upper: float) -> Estimate:
-    """Moves the answer and its interval into certified bounds: towards the truth, so every promise survives.
-
-    An engine that had no time for a single draw has no answer of its own: it gets the middle of the bounds.
-    """
-    if not estimate.met and estimate.samples == 0:
-        estimate = estimate.replace(log_prob=log_midpoint(log_lower, log_upper))
-
-    def inside(x: float) -> float:
-        return min(max(x, log_lower), log_upper)
-
-    return estimate.replace(
-        log_prob=inside(estimate.log_prob),
-        log_lower=inside(estimate.log_lower),
-        log_upper=inside(estimate.log_upper),
-        log_certified_lower=max(estimate.log_certified_lower, log_lower),
-        log_certified_upper=min(estimate.log_certified_upper, log_upper),
+def estimate_of(columns: Columns, epsilon: float, delta: float) -> Estimate:
+    """The first formula's answer, with its details."""
+    row: dict[str, Any] = {name: columns[name][0] for name in ("guarantee", "engine", "of")}
+    row |= {name: float(columns[name][0]) for name in LOGS}
+    drawn = row["engine"] == "sampling" and (row["guarantee"] != "bounds" or row["of"] == "complement")
+    return Estimate(
+        **row,
+        epsilon=epsilon if row["guarantee"] in ("relative", "additive") else None,
+        delta=None if row["guarantee"] == "none" else delta if drawn else 0.0,
+        samples=int(columns["samples"][0]),
+        met=bool(columns["met"][0]),
+        info=columns["details"][0],
     )
 
 
-def _because(estimate: Estimate, reason: str) -> Estimate:
-    return estimate.replace(info={**estimate.info, "chosen": estimate.engine, "why": reason})
+def _hashed(seed: int) -> int:
+    """A seed of any size as 64 bits: seeds that are close, or that agree in their last bits, share no stream."""
+    return int(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0])
+
+
+def _info(details: dict[str, Any], method: str) -> dict[str, Any]:
+    notes = {name: n for name, n in zip(NOTES, details.pop("notes"), strict=True) if n}
+    if "estimator" in details:
+        details["estimator"] = ESTIMATORS[details["estimator"]]
+    return {**details, "chosen": method, **({"simplified": notes} if notes else {})}

@@ -61,6 +61,26 @@ def log_midpoint(log_lower: float, log_upper: float, guarantee: str = "relative"
     return log_lower - half if log_lower > -math.inf else log_upper - math.log(2.0)
 
 
+def clip(estimate: Estimate, log_lower: float, log_upper: float) -> Estimate:
+    """Moves the answer and its interval into certified bounds: towards the truth, so every promise survives.
+
+    An engine that had no time for a single draw has no answer of its own: it gets the middle of the bounds.
+    """
+    if not estimate.met and estimate.samples == 0:
+        estimate = estimate.replace(log_prob=log_midpoint(log_lower, log_upper))
+
+    def inside(x: float) -> float:
+        return min(max(x, log_lower), log_upper)
+
+    return estimate.replace(
+        log_prob=inside(estimate.log_prob),
+        log_lower=inside(estimate.log_lower),
+        log_upper=inside(estimate.log_upper),
+        log_certified_lower=max(estimate.log_certified_lower, log_lower),
+        log_certified_upper=min(estimate.log_certified_upper, log_upper),
+    )
+
+
 @engine("bounds", guarantees=("bounds",), summary="certified interval in one or two passes, no sampling")
 def bounds(
     dnf: DNF,

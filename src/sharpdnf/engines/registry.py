@@ -7,17 +7,20 @@ import importlib
 import inspect
 import numbers
 import pkgutil
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from sharpdnf.dnf import DNF
 from sharpdnf.errors import UnknownEngine
 from sharpdnf.estimate import SERVES, Estimate
 
 EngineFunction = Callable[..., Estimate]
 TYPES = {"int": numbers.Integral, "float": numbers.Real, "bool": bool, "str": str, "None": type(None)}
 COMMON = ("guarantee", "epsilon", "delta", "rng", "limit")
+ENTRY_POINTS = "sharpdnf.engines"
+"""The group under which another package names the modules that register its engines."""
 _ENGINES: dict[str, Engine] = {}
 
 
@@ -40,6 +43,9 @@ class Engine:
     """The optional install it needs."""
     run_many: Callable[..., list[Estimate]] | None = None
     """The same for a list of formulas at once, where that is faster than one by one."""
+    run_batch: Callable[..., dict[str, Any]] | None = None
+    """The same for a Batch, with no Python object a formula: takes ``of``, ``seed`` and ``numbers``, one a formula, and
+    returns columns."""
     counts_models: bool = False
     """Whether it sets ``count`` to the number of models itself where all probabilities are 1/2; then it gets the
     formula as it is."""
@@ -63,23 +69,34 @@ def engine(
     simplify: bool = True,
     extra: str | None = None,
     run_many: Callable[..., list[Estimate]] | None = None,
+    run_batch: Callable[..., dict[str, Any]] | None = None,
     counts_models: bool = False,
 ) -> Callable[[EngineFunction], EngineFunction]:
     """Registers the decorated function under ``name``."""
 
     def register(run: EngineFunction) -> EngineFunction:
-        _ENGINES[name] = Engine(name, run, guarantees, summary, simplify, extra, run_many, counts_models)
+        _ENGINES[name] = Engine(name, run, guarantees, summary, simplify, extra, run_many, run_batch, counts_models)
         return run
 
     return register
 
 
 def discover() -> dict[str, Engine]:
-    """All engines by name: every module beside this one that registers some."""
+    """All engines by name: every module beside this one that registers some, and those of other packages."""
     package = importlib.import_module("sharpdnf.engines")
     for module in pkgutil.iter_modules(package.__path__):
         importlib.import_module(f"sharpdnf.engines.{module.name}")
+    for entry in entry_points(group=ENTRY_POINTS):
+        _load(entry)
     return dict(sorted(_ENGINES.items()))
+
+
+def _load(entry: EntryPoint) -> None:
+    """Imports the module that another package names; one that fails must not take the others with it."""
+    try:
+        entry.load()
+    except Exception as error:
+        warnings.warn(f"the engine {entry.name!r} of {entry.value!r} cannot be loaded: {error}", stacklevel=3)
 
 
 def find(name: str) -> Engine:
@@ -93,6 +110,9 @@ def find(name: str) -> Engine:
             if error.name is None or not error.name.startswith("sharpdnf.engines"):
                 raise
     if name not in _ENGINES:
+        for entry in entry_points(group=ENTRY_POINTS, name=name):
+            _load(entry)
+    if name not in _ENGINES:
         known = list(discover())
         close = difflib.get_close_matches(name, known, 1)
         hint = f"did you mean {close[0]!r}? " if close else ""
@@ -104,6 +124,8 @@ def check_options(found: Engine, options: dict[str, Any]) -> None:
     """Unknown options are errors with a "did you mean", and so are values of another type than the engine's."""
     for option, value in options.items():
         if option not in found.options:
+            if option in ("seed", "random_state"):
+                raise ValueError(f"the seed is given as rng: write rng={value!r} instead of {option}={value!r}")
             close = difflib.get_close_matches(option, found.options, 1)
             hint = f"did you mean {close[0]!r}? " if close else ""
             own = ", ".join(found.options) or "none"
@@ -130,9 +152,3 @@ def check_guarantee(found: Engine, guarantee: str | None) -> str:
     if not found.serves(guarantee):
         raise ValueError(f"engine {found.name!r} cannot give {guarantee!r}: it gives {', '.join(found.guarantees)}")
     return guarantee
-
-
-def require_dnf(dnf: object) -> DNF:
-    if not isinstance(dnf, DNF):
-        raise TypeError(f"expected a DNF, not {type(dnf).__name__}: build one with DNF.from_clauses or sharpdnf.read")
-    return dnf

@@ -40,7 +40,7 @@ def successes_needed(epsilon: float, delta: float) -> int:
 def draws_needed(epsilon: float, delta: float) -> int:
     """The number of 0/1 draws whose mean is within epsilon with probability 1 - delta: 100 at (0.1, 0.05).
 
-    That is the least (of at least 1/epsilon) by the exact binomial tails, or beyond 20,000 a little more than that
+    That is by the exact binomial tails, or beyond 20,000 by a bound that asks for a little more
     (``native/kernels/stopping.hpp``); at (0.1, 0.05) Hoeffding's inequality asks for 185.
     """
     check_tolerance(epsilon, delta)

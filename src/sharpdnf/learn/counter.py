@@ -18,11 +18,12 @@ from safetensors.torch import save
 from sharpdnf.dnf import DNF, FloatArray
 from sharpdnf.errors import CheckpointError
 from sharpdnf.estimate import Estimate, check_delta, exact_estimate, model_count
-from sharpdnf.learn.blocks import check_memory, gradient_memory_needed, memory_needed, run_in_blocks
 from sharpdnf.learn.family import unlike_training
 from sharpdnf.learn.graph import Graph
+from sharpdnf.learn.inference import check_memory, gradient_memory_needed, memory_needed, run_in_blocks
 from sharpdnf.learn.model import Network, check_device, load_network, save_network
 from sharpdnf.learn.residuals import Residuals
+from sharpdnf.learn.stream import num_nodes, pack
 
 DEFAULT = "paper"
 MEMORY = 8 << 30
@@ -31,10 +32,16 @@ NOT_A_GUARANTEE = "interval from held-out residuals on the paper's family: not a
 
 
 def shipped() -> dict[str, Path]:
-    """The networks inside the package, by name."""
-    root = Path(str(files("sharpdnf"))) / "weights"
-    found = sorted(root.iterdir()) if root.is_dir() else []
+    """The networks by name: the one inside the package and, in a checkout of the project, those of the ablations."""
+    package = Path(str(files("sharpdnf")))
+    found = [path for root in (*_checkouts(), package / "weights") if root.is_dir() for path in sorted(root.iterdir())]
     return {path.name: path for path in found if (path / "config.json").is_file()}
+
+
+def _checkouts() -> list[Path]:
+    """Where a checkout keeps the weights that are not installed: beside the sources, or above the current folder."""
+    roots = [Path(__file__).resolve().parents[3], Path.cwd(), *Path.cwd().parents]
+    return [root / "experiments" / "weights" for root in roots if (root / "src" / "sharpdnf").is_dir()]
 
 
 class NeuralCounter:
@@ -203,17 +210,9 @@ def _trivial(dnf: DNF) -> Estimate | None:
 
 
 def node_batches(formulas: Sequence[DNF]) -> list[list[int]]:
-    """Indices by rising size, cut where a batch would pass BATCH_NODES nodes."""
-    nodes = [2 * dnf.num_vars + dnf.num_clauses for dnf in formulas]
-    out: list[list[int]] = []
-    room = 0
-    for i in sorted(range(len(formulas)), key=nodes.__getitem__):
-        if not out or nodes[i] > room:
-            out.append([])
-            room = BATCH_NODES
-        out[-1].append(i)
-        room -= nodes[i]
-    return out
+    """Indices of the formulas by rising size, in batches of at most BATCH_NODES nodes."""
+    nodes = [num_nodes(dnf) for dnf in formulas]
+    return pack(sorted(range(len(formulas)), key=nodes.__getitem__), nodes.__getitem__, BATCH_NODES)
 
 
 def _read_config(directory: Path) -> dict[str, Any]:

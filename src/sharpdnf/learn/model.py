@@ -22,9 +22,9 @@ from torch import Tensor, nn
 from sharpdnf.dnf import DNF
 from sharpdnf.errors import CheckpointError, ConfigError
 from sharpdnf.files import make_folder, write_atomically
-from sharpdnf.learn.cell import LayerNormLSTM, Perceptron, aggregate
 from sharpdnf.learn.config import NetworkConfig
 from sharpdnf.learn.graph import Graph
+from sharpdnf.learn.layers import LayerNormLSTM, Perceptron, aggregate
 
 Memory = tuple[Tensor, Tensor]
 """(state, cell) of the nodes of one layer, each [nodes, k]"""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import queue
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -121,17 +121,16 @@ def validation_slice(data: DataConfig, label: Labeller, seed: int) -> list[Examp
     return examples
 
 
-def pack(examples: Sequence[Example], batch_nodes: int) -> list[list[Example]]:
-    """Neighbouring examples together, up to ``batch_nodes`` nodes a batch."""
-    batches: list[list[Example]] = []
-    room = 0
-    for example in examples:
-        size = num_nodes(example.dnf)
-        if not batches or size > room:
+def pack(items: Iterable[Item], size: Callable[[Item], int], room: int) -> list[list[Item]]:
+    """Neighbouring items together, each batch with sizes of at most ``room`` in all; a larger item is a batch alone."""
+    batches: list[list[Item]] = []
+    left = 0
+    for item in items:
+        if not batches or size(item) > left:
             batches.append([])
-            room = batch_nodes
-        batches[-1].append(example)
-        room -= size
+            left = room
+        batches[-1].append(item)
+        left -= size(item)
     return batches
 
 

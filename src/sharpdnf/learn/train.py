@@ -229,7 +229,8 @@ class Trainer:
     def _validate(self) -> None:
         if self.validation is None:
             data = self.config.data
-            self.validation = pack(validation_slice(data, self.label, self.config.run.seed), 2 * data.batch_nodes)
+            examples = validation_slice(data, self.label, self.config.run.seed)
+            self.validation = pack(examples, lambda example: num_nodes(example.dnf), 2 * data.batch_nodes)
         if not self.validation:
             return
         means, labels = [], []

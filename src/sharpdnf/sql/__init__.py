@@ -12,6 +12,7 @@ from sharpdnf.errors import MissingExtra
 try:
     from sharpdnf.sql.answers import Answers, Reason
     from sharpdnf.sql.database import ProbDB, connect
+    from sharpdnf.sql.sandbox import Limits, Sandbox
 except ImportError as error:
     if (error.name or "").split(".")[0] != "sqlglot":  # the others are imported where they are needed
         raise
@@ -19,4 +20,4 @@ except ImportError as error:
 
 logging.getLogger("sqlglot").addHandler(logging.NullHandler())  # what it cannot parse is an error of ours
 
-__all__ = ["Answers", "ProbDB", "Reason", "connect"]
+__all__ = ["Answers", "Limits", "ProbDB", "Reason", "Sandbox", "connect"]

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sharpdnf.dnf import DNF, IntArray
-from sharpdnf.sql.backends import LineageRows
+from sharpdnf.sql.backends.columns import readable
+from sharpdnf.sql.backends.protocol import LineageRows
 from sharpdnf.sql.counting import Counts
+from sharpdnf.sql.emit.lineage import Formulas, Rows
 from sharpdnf.sql.expected import Expected
 from sharpdnf.sql.explain import influences
-from sharpdnf.sql.lineage import Formulas, Rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,7 +89,9 @@ class Answers:
         """One row per answer: its columns, expected values with their bounds, then what is known of its probability."""
         import pyarrow as pa
 
-        columns: list[tuple[str, Any]] = list(zip(self.labels, self._values.columns, strict=True))
+        columns: list[tuple[str, Any]] = [
+            (label, readable(column, label)) for label, column in zip(self.labels, self._values.columns, strict=True)
+        ]
         for position, value in self._expected:
             columns.insert(position, (value.label, pa.array(value.value)))
         for _, value in self._expected:
@@ -127,7 +130,9 @@ class Answers:
         """As ``arrow``, in polars."""
         import polars as pl
 
-        return pl.from_arrow(self.arrow())
+        frame = pl.from_arrow(self.arrow())
+        assert isinstance(frame, pl.DataFrame), "a table becomes a frame"
+        return frame
 
     def show(self, limit: int = 20) -> None:
         """Prints the first answers as a table."""
@@ -161,6 +166,14 @@ class Answers:
         for row in zip(*(cells[name] for name in names), strict=True):
             table.add_row(*row)
         return table
+
+    def _repr_html_(self) -> str:
+        from sharpdnf.notebook import SHOWN_ROWS, rows_table
+
+        shown = self.arrow().slice(0, SHOWN_ROWS).to_pylist()
+        columns = list(shown[0]) if shown else [*self.labels, "prob", "lower", "upper"]
+        cells = [[f"{v:.6g}" if isinstance(v, float) else str(v) for v in row.values()] for row in shown]
+        return rows_table(columns, cells, len(self))
 
     def __repr__(self) -> str:
         return f"Answers({len(self)} rows: {', '.join(self.labels)}; prob, lower, upper)"

@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sharpdnf.dnf import Batch, FloatArray, IntArray
+from sharpdnf.engines.front import make_seed
 from sharpdnf.engines.many import count_many
-from sharpdnf.sql.lineage import select
+from sharpdnf.sql.emit.lineage import select
 
 Progress = Callable[[int, int], None]
 CHUNK = 2_000
@@ -31,6 +32,8 @@ class Options:
     threads: int | None = None
     engine: str = "auto"
     progress: Progress | None = None
+    numbers: IntArray | None = None
+    """The places of the formulas among all answers, where only some of them are counted: draws belong to these."""
 
     @property
     def timeout(self) -> float | None:
@@ -75,6 +78,7 @@ def count_batch(batch: Batch, options: Options) -> Counts:
         timeout=options.timeout,
         threads=options.threads,
         engine=options.engine,
+        numbers=options.numbers,
     )
     lower, upper = (np.array(table[name], dtype=np.float64) for name in ("lower", "upper"))
     return Counts(
@@ -94,12 +98,12 @@ def count_with_progress(batch: Batch, options: Options) -> Counts:
         if options.progress is not None:
             options.progress(len(batch), len(batch))
         return counts
-    rng = np.random.default_rng(options.rng)
+    seed, progress = make_seed(options.rng), options.progress
     parts = []
     for start in range(0, len(batch), CHUNK):
         chunk = np.arange(start, min(start + CHUNK, len(batch)))
-        parts.append(count_batch(select(batch, chunk), options.replace(rng=rng)))
-        options.progress(int(chunk[-1]) + 1, len(batch))
+        parts.append(count_batch(select(batch, chunk), options.replace(rng=seed, numbers=chunk)))
+        progress(int(chunk[-1]) + 1, len(batch))
     return concatenate(parts)
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 import os
+import re
 import time
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 import sqlglot
@@ -16,32 +17,84 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from sharpdnf.dnf import IntArray
-from sharpdnf.errors import MissingExtra, SQLError, UncertainTableError
+from sharpdnf.errors import MissingExtra, NoUncertainTable, SQLError, UncertainTableError
 from sharpdnf.estimate import check_tolerance
-from sharpdnf.sql.allowed import check_functions
 from sharpdnf.sql.answers import Answers
-from sharpdnf.sql.backends import Backend, LineageRows
-from sharpdnf.sql.catalog import Relation, Uncertain, quoted
+from sharpdnf.sql.backends.names import quoted
+from sharpdnf.sql.backends.protocol import Backend, LineageRows, Relation, Uncertain
+from sharpdnf.sql.bind.tables import Environment, Tables
 from sharpdnf.sql.counting import Counts, Options, Progress, certain, count_with_progress
+from sharpdnf.sql.emit.lineage import Formulas, Rows, build
 from sharpdnf.sql.expected import Expected, expected_values
 from sharpdnf.sql.limits import watched
-from sharpdnf.sql.lineage import Formulas, Rows, build
+from sharpdnf.sql.parse.allowed import check_functions
 from sharpdnf.sql.plan import Plan, make_plan
-from sharpdnf.sql.tables import Environment, Tables
 from sharpdnf.sql.topk import decide
-from sharpdnf.sql.uncertain import Declared, current, declare, describe_row, fetch_rows, is_stale
+from sharpdnf.sql.uncertain import (
+    COPY,
+    Declared,
+    check_present,
+    copy_path,
+    current,
+    declare,
+    describe_row,
+    drop,
+    fetch_rows,
+    has_changed,
+    layout,
+)
 
-NUMBERS = itertools.count()
+if TYPE_CHECKING:
+    from sharpdnf.sql.sandbox import Limits, Sandbox
+
+ATTEMPTS = 5
+"""How often a query is planned anew because a table got other columns meanwhile."""
+SPARE = 1_000_000
+"""Numbers that readings may waste, beside as many as there are rows: each takes a new range."""
 
 
-def connect(source: Any = None) -> ProbDB:
+@overload
+def connect(source: Any = None, *, sandbox: Literal[False] = False) -> ProbDB: ...
+
+
+@overload
+def connect(source: Any = None, *, sandbox: Literal[True] | Limits) -> Sandbox: ...
+
+
+def connect(source: Any = None, *, sandbox: bool | Limits = False) -> ProbDB | Sandbox:
     """Opens a database for probabilistic SQL.
 
     ``source`` is a DuckDB or SQLite file (opened read-only), a Parquet, CSV or JSON file (a table named after it), a
     PostgreSQL address (``postgresql://...``), a duckdb, sqlite3 or psycopg connection, or None for an empty DuckDB
     that data frames are registered with. Only temporary tables are ever created. Close it, or use ``with``.
+
+    ``sandbox``, for SQL text that comes from someone else, runs every query in a process of its own, without access to
+    files and under ``Limits`` of time and memory (``sandbox.py``); it takes DuckDB and data files, or None.
     """
+    if sandbox is not False:
+        return _sandbox(source, None if sandbox is True else sandbox)
     return ProbDB(_backend(source), ours=source is None or isinstance(source, str | os.PathLike))
+
+
+def _sandbox(source: Any, limits: Limits | None) -> Sandbox:
+    from sharpdnf.sql.sandbox import Sandbox
+
+    if source is None:
+        return Sandbox(None, limits)
+    if not isinstance(source, str | os.PathLike) or os.fspath(source).startswith(("postgresql://", "postgres://")):
+        raise SQLError("a sandbox is a process of its own: it takes a DuckDB or data file, or None, not a connection")
+    path = Path(source).resolve()
+    if not path.is_file():
+        raise SQLError(f"no database file {os.fspath(source)!r}")
+    try:
+        from sharpdnf.sql.backends.duckdb import READERS
+    except ImportError:
+        raise MissingExtra("connect", "sql") from None
+    if path.suffix.lower() not in READERS:
+        return Sandbox(str(path), limits)
+    found = Sandbox(None, limits)
+    found.register(path.name.split(".")[0], path)
+    return found
 
 
 def _backend(source: Any) -> Backend:
@@ -50,11 +103,11 @@ def _backend(source: Any) -> Backend:
     kinds = [kind for kind in type(source).__mro__ if kind.__name__ in ("Connection", "DuckDBPyConnection")]
     package = kinds[-1].__module__.split(".")[0].lstrip("_") if kinds else ""
     if package == "duckdb":
-        from sharpdnf.sql.backends.duck import DuckDB
+        from sharpdnf.sql.backends.duckdb import DuckDB
 
         return DuckDB(source)
     if package == "sqlite3":
-        from sharpdnf.sql.backends.lite import SQLite
+        from sharpdnf.sql.backends.sqlite import SQLite
 
         return SQLite(source)
     if package == "psycopg":
@@ -86,7 +139,7 @@ def _open(path: str) -> Backend:
         import duckdb
     except ImportError:
         raise MissingExtra("connect", "sql") from None
-    from sharpdnf.sql.backends.duck import READERS
+    from sharpdnf.sql.backends.duckdb import READERS
 
     if path and Path(path).suffix.lower() in READERS:
         backend = _quiet(duckdb.connect())
@@ -109,30 +162,35 @@ def _quiet(connection: Any) -> Backend:
 class ProbDB:
     """Tables, some of them uncertain, behind one connection.
 
-    The rows of an uncertain table are read and numbered when it is declared; after changing the data call
-    ``refresh()``.
+    The rows of an uncertain table are read and numbered when it is declared, and again by the first query that reads
+    it after its data changed: every answer is about the data of the moment when it was asked for (``uncertain.py``).
     """
 
     def __init__(self, backend: Backend, *, ours: bool = False) -> None:
         self.backend, self._ours = backend, ours
-        self._number = next(NUMBERS)
         self._declared: dict[tuple[str, ...], Declared] = {}
         self._rows: Rows | None = None
+        self._copies: list[str] = []
+        """The temporary tables made so far: a rollback may bring one back that was dropped."""
         self.readings = 0
-        """How often the rows were numbered again: older answers have other numbers."""
-        self._version: object = backend.version()
-        """None while rows are numbered: what stops halfway through is done again before the next query."""
+        """How often all numbers were given anew: older answers have other ones."""
+        self._closed = False
 
     def close(self) -> None:
         """Drops the numbered rows, and closes the connection unless it was given to ``connect``."""
+        if self._closed:
+            return
         with watched(self.backend):
-            for number in range(len(self._declared)):
-                table = self.backend.temporary(self._temporary(number)).sql(self.backend.dialect)
-                self.backend.execute(f"DROP TABLE IF EXISTS {table}")
-        self._declared.clear()
-        self._rows = None
+            self._declared.clear()
+            self._rows = None
+            self._drop_unused()
+        self._closed = True
         if self._ours:
             self.backend.connection.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise SQLError("this ProbDB is closed: its tables count as certain now; connect() and declare them again")
 
     def __enter__(self) -> ProbDB:
         return self
@@ -151,27 +209,55 @@ class ProbDB:
         if block is not None and not columns:
             raise ValueError("block must name at least one column")
         with watched(self.backend):
-            self._declare(table, prob, columns)
+            self._check_open()
+            self._declare(self._relation(table), prob, columns)
 
-    def _declare(self, table: str, prob: str, columns: tuple[str, ...]) -> None:
+    def forget(self, table: str) -> None:
+        """Takes back ``uncertain``: the rows of the table count as certain from now on."""
+        with watched(self.backend):
+            self._check_open()
+            name = self._name(table)
+            parts = [self.backend.fold(part) for part in name.parts if isinstance(part, exp.Identifier)]
+            keys = [key for key, d in self._declared.items() if self._is_named(d, parts)]
+            if len(keys) != 1:
+                raise SQLError(f"{'no' if not keys else 'more than one'} uncertain table is called {table!r}")
+            self._declared.pop(keys[0])
+            self._rows = None
+            self._drop_unused()
+
+    def _is_named(self, declared: Declared, parts: list[str]) -> bool:
+        path = [self.backend.fold(quoted(part)) for part in declared.uncertain.relation.path]
+        return path[-len(parts) :] == parts
+
+    def _relation(self, table: str) -> Relation:
+        return Tables(self.backend, self._uncertain()).relation(self._name(table), Environment())
+
+    def _declare(self, relation: Relation, prob: str, columns: tuple[str, ...]) -> None:
         check_functions("SELECT 1", self.backend)  # our own statements must mean what they say
-        tables = Tables(self.backend, self._uncertain())
-        relation = tables.relation(self._name(table), Environment())
         self._check_apart(relation)
-        number = next((i for i, key in enumerate(self._declared) if key == relation.key), len(self._declared))
-        base = sum(len(d.prob) for key, d in self._declared.items() if key != relation.key)
-        self._version = None
-        found = declare(self.backend, relation, prob, columns, base, self._temporary(number))
-        replaced = relation.key in self._declared
-        self._declared[relation.key] = found
-        self._rows = None
-        self._version = self.backend.version()
-        if replaced:
-            self.refresh()
+        self._read(relation.key, relation, prob, columns)
+
+    def _read(self, key: tuple[str, ...], relation: Relation, prob: str, columns: tuple[str, ...]) -> Declared:
+        """Numbers the rows of a relation anew: no answer so far knows the numbers."""
+        base = max((d.base + len(d.prob) for d in self._declared.values()), default=0)
+        found = declare(self.backend, relation, prob, columns, base)
+        old = self._declared.get(key)
+        self._declared[key], self._rows = found, None
+        self._copies.append(found.copy)
+        if old is not None:
+            drop(self.backend, old.copy)
+        return found
+
+    def _drop_unused(self) -> None:
+        """Drops the temporary tables that no declaration reads, also those that a rollback brought back."""
+        used = {d.copy for d in self._declared.values()}
+        others = [copy for copy in self._copies if copy not in used]
+        for copy, kind in zip(others, self.backend.present([copy_path(self.backend, c) for c in others]), strict=True):
+            if kind is not None:
+                drop(self.backend, copy)
 
     def _check_apart(self, relation: Relation) -> None:
         """Rows of two uncertain tables are independent, so no two of them may hold the same rows."""
-        name = relation.path[-1]
         others = {key: value for key, value in self._uncertain().items() if key != relation.key}
         views = [other.relation for other in others.values() if other.relation.definition is not None]
         this = Uncertain(relation, relation.table(), "")
@@ -180,14 +266,17 @@ class ProbDB:
                 raise UncertainTableError(
                     f"{view.path[-1]} is a view over uncertain rows: declare the tables it reads, not both"
                 )
+        self._check_shared(relation, set(others))
+
+    def _check_shared(self, relation: Relation, others: set[tuple[str, ...]]) -> None:
         for other in self.backend.related(relation):
             if other.key in others:
-                raise UncertainTableError(f"{name} shares rows with the uncertain table {other.path[-1]}")
+                raise UncertainTableError(f"{relation.path[-1]} shares rows with the uncertain table {other.path[-1]}")
 
     def _name(self, table: str) -> exp.Table:
         """The name as SQL reads it; what is no name there is one name, as it stands."""
         try:
-            found = sqlglot.parse_one(table, into=exp.Table, dialect=self.backend.dialect)
+            found = sqlglot.parse_one(table, into=exp.Table, dialect=self.backend.dialect.name)
         except SqlglotError:
             found = None
         if isinstance(found, exp.Table) and isinstance(found.this, exp.Identifier) and not found.args.get("alias"):
@@ -199,34 +288,32 @@ class ProbDB:
     ) -> None:
         """Makes a pandas, polars or Arrow frame, or a Parquet, CSV or JSON file, a table; with ``prob``, uncertain."""
         with watched(self.backend):
+            self._check_open()
             self.backend.register(name, frame)
-            table = exp.Table(this=quoted(name))
+            table = exp.Table(this=quoted(name)).sql(self.backend.dialect.name)
             if prob is not None:
-                self.uncertain(table.sql(self.backend.dialect), prob=prob, block=block)
-            elif Tables(self.backend, {}).relation(table, Environment()).key in self._declared:
-                self.refresh()
-            self._version = self.backend.version()
+                self.uncertain(table, prob=prob, block=block)
+            else:
+                old = self._declared.get(self._relation(table).key)
+                if old is not None:
+                    self._declare(self._relation(table), old.uncertain.prob, old.block_columns)
 
     def refresh(self) -> None:
-        """Reads the uncertain tables again, after their data changed."""
+        """Reads the uncertain tables again, also one that has become a view. Queries notice changed rows themselves."""
         with watched(self.backend):
-            base, self._version = 0, None
+            self._check_open()
+            check_present(self.backend, list(self._declared.values()), planned=False)
+            before, self._declared = self._declared, {}
+            try:
+                for old in before.values():
+                    relation = current(self.backend, old.uncertain.relation)
+                    assert relation is not None, "it is present"
+                    self._declare(relation, old.uncertain.prob, old.block_columns)
+            except BaseException:  # all or nothing: half of the numbers would be given twice
+                self._declared, self._rows = before, None
+                raise
             self.readings += 1
-            for number, (key, old) in enumerate(list(self._declared.items())):
-                relation = current(self.backend, old.uncertain.relation)
-                found = replace(old, base=base)  # of a table that is gone: nothing can read it
-                if relation is not None:
-                    self._check_apart(relation)
-                    temporary = self._temporary(number)
-                    found = declare(self.backend, relation, old.uncertain.prob, old.block_columns, base, temporary)
-                self._declared[key] = found
-                base += len(found.prob)
-            self._rows = None
-            self._version = self.backend.version()
-
-    def _temporary(self, number: int) -> str:
-        """The name of a table's numbered rows: another ProbDB of the same connection must not replace them."""
-        return f"_sharpdnf_rows{self._number}_{number}"
+            self._drop_unused()
 
     def _uncertain(self) -> dict[tuple[str, ...], Uncertain]:
         return {key: declared.uncertain for key, declared in self._declared.items()}
@@ -234,26 +321,67 @@ class ProbDB:
     def known_rows(self) -> Rows:
         """Probability and block of every uncertain row, by its number."""
         if self._rows is None:
-            probs, blocks, first = [np.zeros(0)], [np.zeros(0, dtype=np.int64)], 0
+            top = max((d.base + len(d.prob) for d in self._declared.values()), default=0)
+            prob, block, first = np.zeros(top), np.full(top, -1, dtype=np.int64), 0
             for declared in self._declared.values():
-                probs.append(declared.prob)
-                blocks.append(np.where(declared.block >= 0, declared.block + first, -1))
+                mine = slice(declared.base, declared.base + len(declared.prob))
+                prob[mine] = declared.prob
+                block[mine] = np.where(declared.block >= 0, declared.block + first, -1)
                 first += int(declared.block.max(initial=-1)) + 1
-            self._rows = Rows(np.concatenate(probs), np.concatenate(blocks))
+            self._rows = Rows(prob, block)
         return self._rows
 
-    def _check_fresh(self) -> None:
-        """Reads again what is seen to have changed; what is not seen is for ``refresh()``."""
-        if self.backend.version() != self._version or any(is_stale(self.backend, d) for d in self._declared.values()):
+    def _lineage(self, query: str) -> tuple[Plan, LineageRows]:
+        """The plan of a query and its rows, about the data of one moment."""
+        for _ in range(ATTEMPTS):
+            plan = make_plan(query, self.backend, self._uncertain())
+            with self.backend.snapshot():
+                current_plan = self._brought_up_to_date(plan)
+                if current_plan is not None:
+                    return current_plan, self._run(current_plan)
             self.refresh()
+        raise SQLError("the uncertain tables change faster than the query can be planned")
+
+    def _brought_up_to_date(self, plan: Plan) -> Plan | None:
+        """The plan over the rows as they are now; None if it must be made anew, as a table has other columns."""
+        tables = list(self._declared.items())
+        present = check_present(self.backend, [d for _, d in tables], planned=True)
+        copies = set(COPY.findall(plan.sql))
+        sql = plan.sql
+        for (key, old), there in zip(tables, present, strict=True):
+            if old.copy not in copies:
+                continue
+            relation = old.uncertain.relation
+            if layout(self.backend, relation) != old.layout or self._wasted() > SPARE:
+                return None
+            if there and not has_changed(self.backend, old, plan.sql):
+                continue
+            self._check_shared(relation, set(self._declared) - {key})
+            new = self._read(key, relation, old.uncertain.prob, old.block_columns)
+            sql = re.sub(rf"{old.copy}(?!\d)", new.copy, sql)
+        if self._declared and not copies:
+            names = ", ".join(sorted(d.name for d in self._declared.values()))
+            warnings.warn(
+                f"the query reads none of the uncertain tables ({names}), so all its answers have probability 1: "
+                "declare the tables it reads with uncertain(), if their rows are not certain",
+                NoUncertainTable,
+                stacklevel=4,
+            )
+        return replace(plan, sql=sql)
+
+    def _wasted(self) -> int:
+        """Numbers that belong to no row, beyond as many as there are rows."""
+        top = max((d.base + len(d.prob) for d in self._declared.values()), default=0)
+        return top - 2 * sum(len(d.prob) for d in self._declared.values())
 
     # ---- asking
 
     def rewrite(self, query: str) -> str:
         """The SQL that is sent to the database instead of ``query``: one row per clause of lineage."""
         with watched(self.backend):
+            self._check_open()
             plan = make_plan(query, self.backend, self._uncertain())
-        return str(plan.query.sql(self.backend.dialect, pretty=True))
+        return str(plan.query.sql(self.backend.dialect.name, pretty=True))
 
     def sql(
         self,
@@ -279,9 +407,8 @@ class ProbDB:
         deadline = None if timeout is None else time.monotonic() + timeout
         options = Options(guarantee, epsilon, delta, rng, deadline, threads, engine, progress)
         with watched(self.backend, timeout):
-            self._check_fresh()
-            plan = make_plan(query, self.backend, self._uncertain())
-            found = self._run(plan)
+            self._check_open()
+            plan, found = self._lineage(query)
             known, reading = self.known_rows(), self.readings
         formulas = build(found.clauses, found.indptr, known)
         if plan.always:  # COUNT without GROUP BY has one answer in every world
@@ -299,8 +426,8 @@ class ProbDB:
         made: list[str] = []
         try:
             for name, select in plan.numbered:
-                made.append(quoted(name).sql(self.backend.dialect))
-                self.backend.execute(f"CREATE TEMP TABLE {made[-1]} AS {select.sql(self.backend.dialect)}")
+                made.append(quoted(name).sql(self.backend.dialect.name))
+                self.backend.execute(f"CREATE TEMP TABLE {made[-1]} AS {select.sql(self.backend.dialect.name)}")
             return self.backend.lineage(plan.sql, plan.shape)
         finally:
             for name in made:
@@ -365,7 +492,13 @@ class ProbDB:
         """Names such as ``edge(src=1, dst=2)`` of numbered rows; ``choice1`` for an inner choice of a block."""
         names: dict[int, str] = {}
         with watched(self.backend):
-            for declared in self._declared.values() if reading == self.readings else ():
+            self._check_open()
+            tables = list(self._declared.values()) if reading == self.readings else []
+            present = self.backend.present([copy_path(self.backend, d.copy) for d in tables])
+            for declared, there in zip(tables, present, strict=True):
+                changed = declared.version is not None and self.backend.version() != declared.version
+                if changed or there is None:
+                    continue  # the row of this number may have other values now, or be another
                 last = declared.base + len(declared.prob)
                 mine = [int(r) for r in np.unique(rows) if declared.base <= r < last]
                 columns = tuple(c for c in declared.uncertain.relation.columns if c != declared.uncertain.prob)

@@ -8,9 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from sharpdnf.dnf import FloatArray, IntArray
-from sharpdnf.sql.backends import LineageRows, sorted_keys
+from sharpdnf.sql.backends.protocol import LineageRows
+from sharpdnf.sql.backends.rows import sorted_keys
 from sharpdnf.sql.counting import Options, count_with_progress
-from sharpdnf.sql.lineage import Rows, build
+from sharpdnf.sql.emit.lineage import Rows, build
 
 
 @dataclass(frozen=True, slots=True)

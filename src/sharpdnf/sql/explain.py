@@ -10,11 +10,11 @@ import numpy as np
 
 from sharpdnf.compiled import Compiled
 from sharpdnf.dnf import DNF, FloatArray, IntArray, LitArray
-from sharpdnf.engines.counting import Seed, make_limit, make_rng
+from sharpdnf.engines.front import Seed, make_limit, make_rng
 from sharpdnf.errors import NotMetWarning
 from sharpdnf.sensitivity import Influence, compile_within, exact_influence, influence
-from sharpdnf.sql.backends import Clauses
-from sharpdnf.sql.lineage import Rows, build, possible
+from sharpdnf.sql.backends.protocol import Clauses
+from sharpdnf.sql.emit.lineage import Rows, build, possible
 
 TOGETHER = 2_000_000
 """Probabilities of one evaluation under many vectors: 16 MB."""
@@ -31,17 +31,20 @@ def influences(
     rng: Seed = None,
     timeout: float | None = None,
 ) -> tuple[IntArray, Influence]:
-    """(rows, P(answer | row) - P(answer | no row) of each) for the rows in the clauses of one answer.
+    """(rows, P(answer | row) - P(answer | no row) of each) for all rows that matter to one answer.
 
+    Those are the rows in its clauses and the others of their blocks, whose presence excludes them.
     An independent row is a variable, so its influence is d P / d p: one pass gives all of them. A row of a block is a
     conjunction of choices: given the row they are all made, the others of its block are absent, and the formula is
     evaluated under these probabilities. Exact where the formula compiles, else sampled as :func:`influence` says.
     """
-    used = np.unique(clauses.literals)
-    rows = (used >> 1).astype(np.int64)
+    rows = np.unique(clauses.literals >> 1).astype(np.int64)
     if not len(rows) or not np.diff(clauses.indptr).all():  # a certain answer needs no row
         return rows, exact_influence(np.zeros(len(rows)))
-    # One more clause for each row shows how the row is encoded; it brings in no row that was not there.
+    others, first_of_other = _alternatives(rows, known)
+    rows = np.union1d(rows, others[first_of_other])
+    used = (2 * rows).astype(clauses.literals.dtype)
+    # One more clause for each row shows how the row is encoded; beside the clauses' own only alternatives come in.
     more = clauses.indptr[-1] + np.arange(1, len(used) + 1)
     both = Clauses(np.concatenate([clauses.indptr, more]), np.concatenate([clauses.literals, used]))
     whole, literals = _split(build(both, np.array([0, len(both)]), known).batch[0], len(rows))
@@ -53,11 +56,45 @@ def influences(
         found = np.array([slopes[some[0] >> 1] for some in literals])
         chosen = np.flatnonzero(in_block)
         found[chosen] = _of_blocks(whole, compiled, [literals[i] for i in chosen], known.prob[rows[chosen]])
-        return rows, exact_influence(found)
-    asked: dict[str, Any] = {"epsilon": epsilon, "delta": delta / (1 + int(in_block.sum())), "exact": False}
-    asked["rng"] = make_rng(rng)[0]
-    left = None if timeout is None else limit.seconds_left
-    return rows, _sampled(clauses, known, rows, whole, literals, asked, left)
+        known_rows = exact_influence(found)
+    else:
+        asked: dict[str, Any] = {"epsilon": epsilon, "delta": delta / (1 + int(in_block.sum())), "exact": False}
+        asked["rng"] = make_rng(rng)[0]
+        left = None if timeout is None else limit.seconds_left
+        known_rows = _sampled(clauses, known, rows, whole, literals, asked, left)
+    return _spread(rows, known_rows, others, first_of_other, known)
+
+
+def _alternatives(rows: IntArray, known: Rows) -> tuple[IntArray, IntArray]:
+    """(the other rows of the blocks of ``rows``, ordered by block; the place of the least probable of each's block)."""
+    blocks = np.unique(known.block[rows])
+    others = np.setdiff1d(np.flatnonzero(np.isin(known.block, blocks[blocks >= 0])), rows)
+    others = others[np.lexsort((known.prob[others], known.block[others]))]
+    _, first, inverse = np.unique(known.block[others], return_index=True, return_inverse=True)
+    return others, first[inverse]
+
+
+def _spread(
+    rows: IntArray, found: Influence, others: IntArray, first_of_other: IntArray, known: Rows
+) -> tuple[IntArray, Influence]:
+    """Adds the alternatives beside the one of each block whose influence was found.
+
+    Given an alternative with probability q the rest of its block is absent, so P(F | row) is the same for all of a
+    block, and with P(F) the influence (P(F | row) - P(F)) / (1 - q): one of them tells those of the others.
+    """
+    kept = np.flatnonzero(first_of_other != np.arange(len(others)))
+    if not len(kept):
+        return rows, found
+    firsts = others[first_of_other[kept]]
+    rest = 1.0 - known.prob[others[kept]]
+    scale = np.where(rest > 0.0, (1.0 - known.prob[firsts]) / np.where(rest > 0.0, rest, 1.0), 0.0)
+    places = np.searchsorted(rows, firsts)
+    values, stderr, lower, upper = (
+        np.concatenate([old, np.clip(old[places] * scale, -1.0, 1.0)])
+        for old in (found.values, found.stderr, found.lower, found.upper)
+    )
+    wider = Influence(values, stderr, lower, upper, found.exact, found.samples, met=found.met)
+    return np.concatenate([rows, others[kept]]), wider
 
 
 def _split(dnf: DNF, singles: int) -> tuple[DNF, list[LitArray]]:

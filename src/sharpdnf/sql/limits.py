@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from sharpdnf.errors import SQLError, SQLTimeout
-from sharpdnf.sql.backends import Backend
+from sharpdnf.sql.backends.protocol import Backend
 
 AGAIN = 0.1
 """Seconds until a statement is interrupted again: the first time may come just before it starts."""

@@ -8,16 +8,18 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from sharpdnf.errors import SQLError
-from sharpdnf.sql.allowed import PROBABILITY_FUNCTIONS, check_functions, refuse
-from sharpdnf.sql.backends import Shape
-from sharpdnf.sql.catalog import Catalog, Uncertain
-from sharpdnf.sql.faithful import check_faithful
-from sharpdnf.sql.rewrite import Rewriter
-from sharpdnf.sql.tables import Environment, Tables, parse_select
+from sharpdnf.sql.backends.protocol import Catalog, Shape, Uncertain
+from sharpdnf.sql.bind.tables import Environment, Tables
+from sharpdnf.sql.parse.allowed import PROBABILITY_FUNCTIONS, check_functions
+from sharpdnf.sql.parse.faithful import check_faithful
+from sharpdnf.sql.parse.text import parse_select, written_back
+from sharpdnf.sql.refusal import refuse
+from sharpdnf.sql.rewrite.rewriter import Rewriter
+from sharpdnf.sql.rewrite.sets import bare_columns
 
 RESERVED = "_sharpdnf_"
 EXPECTED = ("expected_count", "expected_sum")
-COMPARISONS: dict[type[exp.Expression], str] = {exp.GT: ">", exp.GTE: ">=", exp.LT: "<", exp.LTE: "<="}
+COMPARISONS: dict[type[exp.Expr], str] = {exp.GT: ">", exp.GTE: ">=", exp.LT: "<", exp.LTE: "<="}
 MIRRORED = {">": "<", ">=": "<=", "<": ">", "<=": ">="}
 
 
@@ -70,7 +72,12 @@ def make_plan(sql: str, catalog: Catalog, uncertain: Mapping[tuple[str, ...], Un
     named = (table.this for table in tree.find_all(exp.Table))
     catalog.prepare(frozenset(catalog.fold(name) for name in named if isinstance(name, exp.Identifier)))
     try:
-        return _make_plan(sql, tree, catalog, uncertain)
+        written = written_back(tree.root(), catalog.dialect)
+        plan = _make_plan(sql, tree, catalog, uncertain)
+        check_faithful(sql, written, catalog)  # last: what the rewriter has to say is clearer
+        return plan
+    except RecursionError:
+        raise SQLError("the query is nested too deeply: split it by common table expressions") from None
     finally:
         catalog.prepare(frozenset())
 
@@ -79,7 +86,6 @@ def _make_plan(sql: str, tree: exp.Query, catalog: Catalog, uncertain: Mapping[t
     if RESERVED in sql.lower():
         refuse(f"a name with {RESERVED!r}", "it is reserved for the rewritten query")
     check_functions(sql, catalog)
-    check_faithful(sql, tree.root(), catalog.dialect)
     tables = Tables(catalog, uncertain, tree)
     cuts: tuple[Cut, ...] = ()
     order, limit = list(tree.args["order"].expressions) if tree.args.get("order") else [], None
@@ -95,14 +101,16 @@ def _make_plan(sql: str, tree: exp.Query, catalog: Catalog, uncertain: Mapping[t
         rewriter.last = None
     labels = tuple(column.label for column in query.columns)
     named = [(label, f"_c{i}") for i, label in enumerate(labels)]
+    if catalog.dialect.affinities and isinstance(query.body, exp.SetOperation):
+        bare_columns(query.body, len(labels))
     whole = rewriter.complete(query.body)
     return Plan(
-        whole, whole.sql(catalog.dialect), Shape(len(labels), 0, query.lineage, 0), labels, cuts=cuts,
+        whole, whole.sql(catalog.dialect.name), Shape(len(labels), 0, query.lineage, 0), labels, cuts=cuts,
         order=_keys(order, named, rewriter, certain=not uncertain_rows and not ours), limit=limit,
     )  # fmt: skip
 
 
-def _is_call(node: exp.Expression | None, *names: str) -> bool:
+def _is_call(node: exp.Expr | None, *names: str) -> bool:
     return isinstance(node, exp.Anonymous) and str(node.this).lower() in names
 
 
@@ -128,7 +136,8 @@ def _cuts(tree: exp.Query) -> tuple[Cut, ...]:
     return tuple(found)
 
 
-def _number(node: exp.Expression) -> float:
+def _number(node: exp.Expr) -> float:
+    node = node.unnest()
     negative = isinstance(node, exp.Neg)
     literal = node.this if negative else node
     if not isinstance(literal, exp.Literal) or literal.is_string:
@@ -167,7 +176,7 @@ def _keys(order: list[exp.Ordered], named: Named, rewriter: Rewriter, *, certain
     return tuple(found)
 
 
-def _sort_column(expression: exp.Expression, named: Named, rewriter: Rewriter) -> str | None:
+def _sort_column(expression: exp.Expr, named: Named, rewriter: Rewriter) -> str | None:
     """A position, a column's label, or an expression that the outermost SELECT has among its items."""
     if _is_call(expression, "prob"):
         return "_prob"
@@ -184,7 +193,7 @@ def _sort_column(expression: exp.Expression, named: Named, rewriter: Rewriter) -
     return next((f"_c{i}" for i, item in enumerate(selected.items) if item.expression == bound), None)
 
 
-def _position(expression: exp.Expression, named: Named) -> str | None:
+def _position(expression: exp.Expr, named: Named) -> str | None:
     """The column that a number in GROUP BY or ORDER BY stands for."""
     position = int(expression.this) if isinstance(expression, exp.Literal) and expression.is_int else 0
     return named[position - 1][1] if 1 <= position <= len(named) else None
@@ -200,9 +209,9 @@ def _is_expected(tree: exp.Query) -> bool:
 class _SelectList:
     """A select list with expected values, taken apart."""
 
-    keys: list[exp.Expression] = field(default_factory=list)
+    keys: list[exp.Expr] = field(default_factory=list)
     """The items that are none."""
-    measures: list[exp.Expression] = field(default_factory=list)
+    measures: list[exp.Expr] = field(default_factory=list)
     """What expected_sum adds up."""
     values: list[tuple[int, str, int | None]] = field(default_factory=list)
     """As in ``Plan.expected``."""
@@ -275,6 +284,6 @@ def _plan_expected(
     shape = Shape(len(keys), len(measures), query.lineage, query.identity)
     whole = rewriter.complete(query.body)
     return Plan(
-        whole, whole.sql(tables.catalog.dialect), shape, labels, tuple(rewriter.numbered), tuple(taken.values),
+        whole, whole.sql(tables.catalog.dialect.name), shape, labels, tuple(rewriter.numbered), tuple(taken.values),
         group is None, cuts, _keys(order, taken.named, plain), limit,
     )  # fmt: skip

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from sharpdnf.dnf import Batch, FloatArray, IntArray
 from sharpdnf.sql.counting import Counts, Options, count_batch
-from sharpdnf.sql.lineage import select
+from sharpdnf.sql.emit.lineage import select
 from sharpdnf.sql.plan import Cut
 
 BoolArray = npt.NDArray[np.bool_]
@@ -51,11 +51,12 @@ def decide(
     reached = np.full(len(batch), np.inf)
     rng = np.random.default_rng(options.rng)
     for epsilon in epsilons:
-        found = count_batch(select(batch, todo), options.replace(epsilon=epsilon, delta=share, rng=rng))
+        ask = options.replace(epsilon=epsilon, delta=share, rng=rng, numbers=todo)
+        found = count_batch(select(batch, todo), ask)
         counts = found if counts is None else _update(counts, found, todo)
         reached[todo] = epsilon
         inside, outside = verdict(counts, cuts, limit, descending=descending)
-        open_ = ~(inside | outside) & (counts.lower < counts.upper)
+        open_ = ~(inside | outside) & _wide(counts)
         todo = np.flatnonzero(open_)
         if options.progress is not None:
             options.progress(len(batch) - len(todo), len(batch))
@@ -64,12 +65,18 @@ def decide(
     assert counts is not None
     inside, outside = verdict(counts, cuts, limit, descending=descending)
     counts.near_cut = ~(inside | outside)
-    late = counts.near_cut & (counts.lower < counts.upper) & ((reached > epsilons[-1]) | ~counts.met)
+    late = counts.near_cut & _wide(counts) & ((reached > epsilons[-1]) | ~counts.met)
     if late.any():  # the question itself is open, so no answer at the cut is done
         counts.met[counts.near_cut] = False
     wide = late | counts.near_cut & (counts.guarantee == "bounds")
     counts.guarantee[(reached > options.epsilon) & np.isin(counts.guarantee, ("relative", "additive"))] = INTERVAL
     return counts, _chosen(counts, inside, outside, wide, cuts, limit, descending=descending)
+
+
+def _wide(counts: Counts) -> BoolArray:
+    """Whether an answer's interval could be narrowed: that of an exact one is as narrow as rounding lets it be."""
+    open_: BoolArray = (counts.lower < counts.upper) & (counts.guarantee != "exact")
+    return open_
 
 
 def _update(counts: Counts, found: Counts, where: IntArray) -> Counts:

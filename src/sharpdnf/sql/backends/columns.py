@@ -1,16 +1,81 @@
-"""Python rows to Arrow columns and data frames to Python rows, for databases that do not speak Arrow."""
+"""Python rows to Arrow columns, data frames to Python rows, and dates that neither Python nor pandas can hold."""
 
 from __future__ import annotations
 
+import datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sharpdnf.dnf import FloatArray, IntArray
-from sharpdnf.sql.backends import LineageRows, sorted_lineage
+from sharpdnf.errors import SQLError
+from sharpdnf.sql.backends.protocol import LineageRows
+from sharpdnf.sql.backends.rows import sorted_lineage
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+UNITS = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
+ERA = 146_097
+"""Days of 400 years, after which the calendar repeats."""
+EPOCH = datetime.date(1970, 1, 1).toordinal()
+
+
+def readable(column: pa.ChunkedArray, label: str) -> pa.ChunkedArray:
+    """The column; as text, as DuckDB writes it, if a value is infinite, before year 1, after 9999 or 24:00 o'clock.
+
+    Arrow can hold these, but Python and pandas cannot: they fail, or show another value.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = column.type
+    if pa.types.is_nested(kind):
+        try:
+            column.to_pylist()
+        except (OverflowError, ValueError) as error:
+            raise SQLError(f"a value of column {label!r} cannot be shown: {error}; cast it to VARCHAR") from None
+        return column
+    if not (pa.types.is_date32(kind) or pa.types.is_timestamp(kind) or pa.types.is_time64(kind)):
+        return column
+    whole = column.cast(pa.int32()).cast(pa.int64()) if pa.types.is_date32(kind) else column.cast(pa.int64())
+    limits = pc.min_max(whole).as_py()
+    if limits["min"] is None:
+        return column
+    scale = 1 if pa.types.is_date32(kind) else UNITS[kind.unit] * 86400
+    first, end = (0, 1) if pa.types.is_time64(kind) else (1 - EPOCH, datetime.date.max.toordinal() + 1 - EPOCH)
+    if first * scale <= limits["min"] and limits["max"] < end * scale:
+        return column
+    return pa.chunked_array([pa.array([None if v is None else _date_text(v, kind) for v in whole.to_pylist()])])
+
+
+def _date_text(value: int, kind: pa.DataType) -> str:
+    import pyarrow as pa
+
+    largest = 2**31 - 1 if pa.types.is_date32(kind) else 2**63 - 1
+    if abs(value) == largest:
+        return "infinity" if value > 0 else "-infinity"
+    if pa.types.is_date32(kind):
+        return _day_text(value)
+    unit = UNITS[kind.unit]
+    days, rest = (0, value) if pa.types.is_time64(kind) else divmod(value, 86400 * unit)
+    seconds, part = divmod(rest, unit)
+    digits = len(str(unit)) - 1
+    fraction = f".{part:0{digits}}".rstrip("0") if part else ""
+    clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}{fraction}"
+    if pa.types.is_time64(kind):
+        return clock
+    return f"{_day_text(days)} {clock}{'+00' if kind.tz else ''}"
+
+
+def _day_text(days: int) -> str:
+    """A day, counted from 1970, in any year."""
+    eras, day = divmod(days + EPOCH - 1, ERA)
+    date = datetime.date.fromordinal(day + 1)
+    year = date.year + 400 * eras
+    shown = f"{year:04}" if year > 0 else f"{1 - year:04}"
+    return f"{shown}-{date.month:02}-{date.day:02}{'' if year > 0 else ' (BC)'}"
 
 
 def python_columns(rows: list[tuple[Any, ...]], count: int) -> pa.Table:

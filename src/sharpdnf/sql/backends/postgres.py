@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import psycopg
+from psycopg.types import datetime as loaders
+from psycopg.types.string import TextLoader
 from sqlglot import exp
 
 from sharpdnf.dnf import FloatArray, IntArray
 from sharpdnf.errors import SQLError
-from sharpdnf.sql.allowed import refuse
-from sharpdnf.sql.backends import LineageRows, Shape, grouped, lock_of, lower, numbering
 from sharpdnf.sql.backends.columns import frame_rows, python_columns, sorted_flat
-from sharpdnf.sql.catalog import Functions, Relation, quoted
+from sharpdnf.sql.backends.dialect import POSTGRES
+from sharpdnf.sql.backends.names import column, lower, quoted
+from sharpdnf.sql.backends.protocol import Functions, LineageRows, Relation, Shape
+from sharpdnf.sql.backends.rows import grouped, lock_of, numbering
+from sharpdnf.sql.refusal import refuse
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -23,14 +29,40 @@ COPY_HEADER = 19
 
 
 FIRST_USER_OID = 16384
+FLOATS = {"700": "float4send", "701": "float8send"}
+"""By the number of the type: the function that gives all bits of a value."""
 IMPLIED = frozenset(["=", "<>", "<", "<=", ">", ">=", "~~", "~~*", "!~~", "!~~*", "~", "!~", "||"])
 """Operators that SQL may use without showing them: IN, BETWEEN, LIKE, DISTINCT, USING."""
 RUN_TEXT = frozenset(["ts_rewrite", "ts_stat"])
 """Functions that run queries given as text, beside those that end in _to_xml and the like."""
 
 
+def or_text(kind: str, loader: type[Any]) -> Any:
+    """A loader that gives PostgreSQL's text for what Python has no value for: infinity, BC, 24:00."""
+
+    class Loader(loader):  # type: ignore[misc]
+        def load(self, data: Any) -> Any:
+            try:
+                return super().load(data)
+            except psycopg.DataError:
+                return bytes(data).decode()
+
+    Loader.kind = kind
+    return Loader
+
+
+READ_AS_TEXT = [
+    or_text("date", loaders.DateLoader),
+    or_text("time", loaders.TimeLoader),
+    or_text("timetz", loaders.TimetzLoader),
+    or_text("timestamp", loaders.TimestampLoader),
+    or_text("timestamptz", loaders.TimestamptzLoader),
+    or_text("interval", loaders.IntervalLoader),
+]
+
+
 class PostgreSQL:
-    dialect = "postgres"
+    dialect = POSTGRES
 
     def __init__(self, connection: Connection[Any]) -> None:
         self.connection, self.lock = connection, lock_of(connection)
@@ -46,8 +78,10 @@ class PostgreSQL:
         try:
             # A savepoint inside the caller's transaction, a transaction of our own otherwise.
             with self.connection.transaction(), self.connection.cursor(row_factory=psycopg.rows.tuple_row) as cursor:
+                for loader in READ_AS_TEXT:
+                    cursor.adapters.register_loader(loader.kind, loader)
                 for kind in ("json", "jsonb"):  # as text: Arrow would give all objects the same keys
-                    cursor.adapters.register_loader(kind, psycopg.types.string.TextLoader)
+                    cursor.adapters.register_loader(kind, TextLoader)
                 cursor.execute(sql, prepare=False)  # temporary tables change their types
                 return cursor.fetchall() if cursor.description else []
         except psycopg.Error as error:
@@ -74,6 +108,9 @@ class PostgreSQL:
 
     def untyped(self, sql: str, count: int) -> frozenset[int]:
         return frozenset()
+
+    def affinities(self, sql: str, count: int) -> tuple[str, ...]:
+        return ("",) * count
 
     def prepare(self, names: frozenset[str]) -> None:
         pass
@@ -118,6 +155,17 @@ class PostgreSQL:
         )
         return tuple(self._relation(row) for row in found)
 
+    def readings(self, first: str, second: str) -> tuple[object, object]:
+        """The plans, which show every expression as PostgreSQL grouped it."""
+
+        def plan(sql: str) -> object:
+            try:
+                return self.rows(f"EXPLAIN (VERBOSE, COSTS OFF) {sql}")
+            except SQLError:
+                return None
+
+        return plan(first), plan(second)
+
     def functions(self) -> Functions:
         if self._builtin is None:
             listed = self.rows(
@@ -156,7 +204,7 @@ class PostgreSQL:
     def temporary(self, name: str) -> exp.Table:
         return exp.Table(this=quoted(name), db=quoted("pg_temp"))
 
-    def materialise(self, name: str, relation: Relation, prob: str, base: int) -> exp.Expression:
+    def materialise(self, name: str, relation: Relation, prob: str, base: int) -> exp.Expr:
         table = self.temporary(name)
         target = table.sql("postgres")
         self.execute(f"DROP TABLE IF EXISTS {target}")
@@ -188,7 +236,48 @@ class PostgreSQL:
                 copy.write_row(row)
 
     def version(self) -> object:
-        return 0
+        return None
+
+    def layout(self, item: exp.Expr) -> tuple[tuple[str, str], ...] | None:
+        found = self._columns(f"SELECT * FROM {item.sql('postgres')}")
+        return tuple((name, str(kind)) for name, kind in found) if found is not None else None
+
+    def contents(self, item: exp.Expr, columns: Sequence[tuple[str, str]], prob: str) -> object:
+        """Of the rows as text: hashes of values would not tell 1.0 from 1.00. Floats may be rounded as text."""
+        parts = []
+        for name, kind in columns:
+            value = column(name).sql("postgres")
+            send = FLOATS.get(kind)
+            parts.append(f"pg_catalog.{send}({value})" if send else value)
+        p = column(prob).sql("postgres")
+        row = f"pg_catalog.hashtextextended(ROW({', '.join(parts)})::pg_catalog.text, 0)"
+        return self.rows(
+            f"SELECT pg_catalog.count(*), pg_catalog.sum({row}) FROM {item.sql('postgres')} WHERE {p} <> 0 OR {p} IS "
+            "NULL"
+        )
+
+    def present(self, paths: Sequence[tuple[str, ...]], *, fresh: bool = True) -> list[str | None]:
+        names = [".".join(quoted(part).sql("postgres") for part in path) for path in paths]
+        texts = ", ".join(f"({i}, {exp.Literal.string(name).sql('postgres')})" for i, name in enumerate(names))
+        if not names:
+            return []
+        found = self.rows(
+            f"SELECT c.relkind::text FROM (VALUES {texts}) AS w(i, name) LEFT JOIN pg_catalog.pg_class c ON c.oid = "
+            "pg_catalog.to_regclass(w.name) ORDER BY w.i"
+        )
+        return ["r" if row[0] == "p" else row[0] for row in found]  # a partitioned table is a table
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        if self.connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+            yield
+            return
+        try:
+            with self.connection.transaction():
+                self.connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+                yield
+        except psycopg.Error as error:
+            raise SQLError(f"PostgreSQL: {error}") from None
 
     def interrupt(self) -> None:
         self.connection.cancel()

@@ -1,0 +1,411 @@
+"""Exact answers on structured formulas, beside the public exact counters: ``make bench-exact``.
+
+Every instance goes in turn to our engine, to pyganak and PySDD, to d4 and sharpSAT-TD where they are on PATH, and to a
+sketch of min-fill bucket elimination in numpy. Each runs in a process of its own under a time limit; times are
+processor seconds of solving, without start-up and reading. Rows go to ``results/exact.csv``, the table to
+``results/exact.md``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import itertools
+import json
+import math
+import os
+import platform
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sharpdnf import DNF, read, write
+from sharpdnf.generate import generate
+
+RESULTS = Path(__file__).parent / "results"
+Instance = tuple[str, str, Callable[[], DNF]]
+Answer = tuple[float | None, float | None, int | None]
+"""(probability, seconds, nodes), each None where there is none."""
+
+
+# --- the families ---------------------------------------------------------------------------------------------------
+
+
+def shuffled(clauses: list[list[int]], prob: np.ndarray[Any, Any], rng: np.random.Generator) -> DNF:
+    """The formula with variables numbered and clauses listed at random: names and order must not help."""
+    names = rng.permutation(len(prob)) + 1
+    renamed = [[int(math.copysign(names[abs(x) - 1], x)) for x in clauses[i]] for i in rng.permutation(len(clauses))]
+    other = np.empty(len(prob))
+    other[names - 1] = prob
+    return DNF.from_clauses(renamed, other, num_vars=len(prob))
+
+
+def grid(rows: int, cols: int) -> DNF:
+    """Variables are nodes, clauses are edges."""
+    rng = np.random.default_rng([rows, cols])
+    node = np.arange(rows * cols).reshape(rows, cols) + 1
+    down = zip(node[:-1].ravel(), node[1:].ravel(), strict=True)
+    right = zip(node[:, :-1].ravel(), node[:, 1:].ravel(), strict=True)
+    clauses = [[int(a), int(b)] for a, b in itertools.chain(down, right)]
+    return shuffled(clauses, rng.uniform(0.01, 0.1, rows * cols), rng)
+
+
+def chain(length: int, shuffle: bool) -> DNF:
+    rng = np.random.default_rng(length)
+    clauses = [[i + 1, i + 2] for i in range(length)]
+    prob = rng.uniform(0.1, 0.5, length + 1) / math.sqrt(length)
+    return shuffled(clauses, prob, rng) if shuffle else DNF.from_clauses(clauses, prob)
+
+
+def join(left: int, right: int, density: float, skewed: bool) -> DNF:
+    """R(x), S(x, y), T(y); skewed: a pair's density falls with the numbers of x and y, as popular keys do."""
+    rng = np.random.default_rng([left, right, skewed])
+    clauses, n = [], left + right
+    for x, y in itertools.product(range(left), range(right)):
+        chance = density if not skewed else min(1.0, 4.0 * density / ((x + 1) * (y + 1)) ** 0.7)
+        if rng.random() < chance:
+            n += 1
+            clauses.append([x + 1, n, left + y + 1])
+    return shuffled(clauses, rng.uniform(0.05, 0.5, n), rng)
+
+
+def paths(size: int) -> DNF:
+    """All ways through a directed grid from corner to corner; variables are its edges."""
+    rng = np.random.default_rng(size)
+    edges: dict[Any, int] = {}
+    clauses: list[list[int]] = []
+
+    def walk(i: int, j: int, path: list[int]) -> None:
+        if i == j == size - 1:
+            clauses.append(path)
+        for a, b in ((i + 1, j), (i, j + 1)):
+            if a < size and b < size:
+                walk(a, b, [*path, edges.setdefault((i, j, a, b), len(edges) + 1)])
+
+    walk(0, 0, [])
+    return shuffled(clauses, rng.uniform(0.5, 0.9, len(edges)), rng)
+
+
+def fault_tree(seed: int, most: int) -> DNF:
+    """The minimal cut sets of a random coherent tree with shared events and 2-out-of-n gates, at most ``most``."""
+    rng = np.random.default_rng(seed)
+    while True:
+        events = int(rng.integers(40, 120))
+
+        def cuts(depth: int, events: int = events) -> set[frozenset[int]]:
+            if depth == 0 or rng.random() < 0.15:
+                return {frozenset([int(rng.integers(events)) + 1])}
+            parts = [cuts(depth - 1) for _ in range(int(rng.integers(2, 5)))]
+            kind = rng.random()
+            if kind < 0.55:
+                return minimal(set().union(*parts))
+            if kind < 0.8:
+                return minimal(
+                    {a | b for a in parts[0] for b in parts[1]} if len(parts[0]) * len(parts[1]) < most else parts[0]
+                )
+            pairs = (a | b for x, y in itertools.combinations(parts, 2) for a in x for b in y)
+            return minimal(set(itertools.islice(pairs, most)))
+
+        found = cuts(6)
+        if most // 20 < len(found) <= most:
+            used = sorted(set().union(*found))
+            place = {v: i + 1 for i, v in enumerate(used)}
+            clauses = [[place[v] for v in sorted(cut)] for cut in found]
+            return shuffled(clauses, 10.0 ** rng.uniform(-4, -1, len(used)), rng)
+
+
+def minimal(cuts: set[frozenset[int]]) -> set[frozenset[int]]:
+    kept: set[frozenset[int]] = set()
+    holding: dict[int, list[frozenset[int]]] = {}
+    for cut in sorted(cuts, key=len):
+        if any(other <= cut for v in cut for other in holding.get(v, ())):
+            continue
+        kept.add(cut)
+        holding.setdefault(min(cut), []).append(cut)
+    return kept
+
+
+def instances(quick: bool) -> list[Instance]:
+    """(family, name, how to make it)."""
+    rng = np.random.default_rng
+    out: list[Instance] = [
+        ("ladder", "100 x 3", lambda: grid(100, 3)),
+        ("ladder", "1,000 x 3", lambda: grid(1_000, 3)),
+        ("chain", "1,000 as made", lambda: chain(1_000, False)),
+        ("chain", "1,000 shuffled", lambda: chain(1_000, True)),
+        ("grid", "12 x 12", lambda: grid(12, 12)),
+        ("join", "20 x 20, density 0.3", lambda: join(20, 20, 0.3, False)),
+        ("join", "200 x 200 skewed", lambda: join(200, 200, 0.3, True)),
+        ("random", "3-DNF n=100 m=80", lambda: generate("uniform", rng(7), num_vars=100, num_clauses=80, width=3)),
+        ("paper", "n=150 w=3", lambda: generate("paper", rng(3), num_vars=150, num_clauses=113, width=3)),
+        ("paper", "n=50 w=5", lambda: generate("paper", rng(4), num_vars=50, num_clauses=38, width=5)),
+        ("paths", "directed 7 x 7", lambda: paths(7)),
+        ("paths", "examples/network.dnf", lambda: read(Path(__file__).parent.parent / "examples/network.dnf")),
+        ("fault tree", "seed 1", lambda: fault_tree(1, 2_000)),
+        ("fault tree", "seed 2", lambda: fault_tree(2, 20_000)),
+        ("fault tree", "seed 3", lambda: fault_tree(3, 30_000)),
+    ]
+    if not quick:
+        out += [
+            ("ladder", "10,000 x 3", lambda: grid(10_000, 3)),
+            ("chain", "100,000 shuffled", lambda: chain(100_000, True)),
+            ("paths", "directed 8 x 8", lambda: paths(8)),
+        ]
+    return out
+
+
+# --- the competitors: each in a process of its own, which prints one line of JSON ------------------------------------
+
+
+def run_sharpdnf(dnf: DNF, seconds: float) -> Answer:
+    from sharpdnf import count
+    from sharpdnf.engines.exact import compile as compile_dnf
+    from sharpdnf.estimate import Limit
+
+    started = time.process_time()
+    estimate = count(dnf, engine="exact", timeout=seconds, threads=1)
+    spent = time.process_time() - started
+    compiled = compile_dnf(dnf, Limit(deadline=time.monotonic() + seconds / 4)) if estimate.met else None
+    return (estimate.prob if estimate.met else None), spent, (None if compiled is None else compiled.num_nodes)
+
+
+def run_dtree(dnf: DNF, seconds: float) -> Answer:
+    from sharpdnf import count
+
+    started = time.process_time()
+    estimate = count(dnf, engine="dtree", guarantee="exact", timeout=seconds, threads=1)
+    return (estimate.prob if estimate.met else None), time.process_time() - started, int(estimate.info.get("nodes", 0))
+
+
+def run_pyganak(dnf: DNF, seconds: float) -> Answer:
+    import pyganak
+
+    counter = pyganak.WeightedCounter(seed=1)
+    counter.new_vars(dnf.num_vars)
+    counter.add_clauses([[-x for x in clause] for clause in dnf.clauses()])
+    for v, p in enumerate(dnf.prob.tolist(), 1):
+        counter.set_lit_weight(v, p)
+        counter.set_lit_weight(-v, 1.0 - p)
+    started = time.process_time()
+    miss = counter.count()
+    return 1.0 - float(miss), time.process_time() - started, None
+
+
+def run_pysdd(dnf: DNF, seconds: float) -> Answer:
+    from pysdd.sdd import SddManager
+
+    started = time.process_time()
+    manager = SddManager(var_count=dnf.num_vars, auto_gc_and_minimize=True)
+    whole = manager.false()
+    for clause in dnf.clauses():
+        term = manager.true()
+        for literal in clause:
+            term = term & manager.literal(literal)
+        whole = whole | term
+        whole.ref()
+    counter = whole.wmc(log_mode=False)
+    for v, p in enumerate(dnf.prob.tolist(), 1):
+        counter.set_literal_weight(manager.literal(v), p)
+        counter.set_literal_weight(manager.literal(-v), 1.0 - p)
+    return float(counter.propagate()), time.process_time() - started, int(whole.size())
+
+
+def run_sketch(dnf: DNF, seconds: float) -> Answer:
+    """Min-fill bucket elimination as anyone would write it: P(no clause is true), table by table."""
+    started = time.process_time()
+    near: dict[int, set[int]] = {}
+    tables: dict[int, list[tuple[list[int], np.ndarray[Any, Any]]]] = {v: [] for v in range(dnf.num_vars)}
+    pending: list[tuple[list[int], np.ndarray[Any, Any]]] = []
+    for clause in dnf.clauses():
+        scope = [abs(x) - 1 for x in clause]
+        for v in scope:
+            near.setdefault(v, set()).update(scope)
+        table = np.ones((2,) * len(scope))
+        table[tuple(int(x > 0) for x in clause)] = 0.0
+        pending.append((scope, table))
+    for v, others in near.items():
+        others.discard(v)
+
+    def fill(v: int) -> int:
+        return sum(1 for a, b in itertools.combinations(near[v], 2) if b not in near[a])
+
+    scores = {v: fill(v) for v in near}
+    for scope, table in pending:
+        for v in scope:
+            tables[v].append((scope, table))
+    log_miss = 0.0
+    while near:
+        v = min(scores, key=scores.__getitem__)
+        around = near.pop(v)
+        del scores[v]
+        if len(around) > 24 or time.process_time() - started > seconds:
+            return None, None, None
+        bag = [*sorted(around), v]
+        axis = {u: i for i, u in enumerate(bag)}
+        product = np.ones((2,) * len(bag))
+        for scope, table in tables.pop(v):
+            order = sorted(range(len(scope)), key=lambda i: axis[scope[i]])
+            shape = [1] * len(bag)
+            for i in order:
+                shape[axis[scope[i]]] = 2
+            product = product * np.transpose(table, order).reshape(shape)
+            for u in scope:
+                if u != v:
+                    tables[u] = [t for t in tables[u] if t[1] is not table]
+        message = product[..., 0] * (1.0 - dnf.prob[v]) + product[..., 1] * dnf.prob[v]
+        top = float(message.max())
+        log_miss += math.log(top) if top > 0.0 else -math.inf
+        touched = set(around)
+        for a in around:
+            near[a].discard(v)
+            near[a] |= around - {a}
+        for a in around:
+            touched |= near[a]
+        for a in touched:
+            scores[a] = fill(a)
+        scaled = message / top
+        for u in around:
+            tables[u].append((bag[:-1], scaled))
+    return 1.0 - math.exp(log_miss), time.process_time() - started, None
+
+
+def run_command(command: list[str], marker: str) -> Callable[[DNF, float], Answer]:
+    """A counter that reads a weighted CNF (of the negation) and prints its count after ``marker``."""
+
+    def run(dnf: DNF, seconds: float) -> Answer:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "negated.cnf"
+            lines = [f"p cnf {dnf.num_vars} {dnf.num_clauses}", "c t wmc"]
+            for v, p in enumerate(dnf.prob.tolist(), 1):
+                lines += [f"c p weight {v} {p!r} 0", f"c p weight -{v} {1.0 - p!r} 0"]
+            lines += [" ".join(str(-x) for x in clause) + " 0" for clause in dnf.clauses()]
+            path.write_text("\n".join(lines) + "\n")
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            done = subprocess.run([*command, str(path)], capture_output=True, text=True, timeout=seconds, check=False)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        found = [line.split()[-1] for line in done.stdout.splitlines() if marker in line]
+        return (1.0 - float(found[-1]), spent, None) if found else (None, None, None)
+
+    return run
+
+
+SOLVERS: dict[str, Callable[[DNF, float], Answer]] = {
+    "sharpdnf": run_sharpdnf,
+    "dtree": run_dtree,
+    "sketch": run_sketch,
+    "pyganak": run_pyganak,
+    "pysdd": run_pysdd,
+    "d4": run_command(["d4", "-m", "counting", "--float", "1", "-i"], "s "),
+    "sharpSAT-TD": run_command(["sharpSAT", "-WE", "-decot", "1", "-decow", "100", "-tmpdir", "/tmp"], "exact"),
+}
+ON_PATH = {"d4": "d4", "sharpSAT-TD": "sharpSAT"}
+
+
+def worker(solver: str, path: str, seconds: float) -> None:
+    dnf = read(path)
+    resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))
+    prob, spent, nodes = SOLVERS[solver](dnf, seconds)
+    print("answer " + json.dumps([prob, spent, nodes]))
+
+
+def ask(solver: str, path: Path, seconds: float) -> Answer:
+    command = [sys.executable, __file__, "--worker", solver, str(path), str(seconds)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=2 * seconds + 20, check=False, env=environment
+        )
+    except subprocess.TimeoutExpired:
+        return None, None, None
+    found = [line.removeprefix("answer ") for line in done.stdout.splitlines() if line.startswith("answer ")]
+    if not found:
+        return None, None, None
+    prob, spent, nodes = json.loads(found[-1])
+    return (prob, spent, nodes) if spent is not None and spent <= seconds else (None, None, None)
+
+
+def available() -> list[str]:
+    return [name for name in SOLVERS if name not in ON_PATH or shutil.which(ON_PATH[name])]
+
+
+# --- rows and table -------------------------------------------------------------------------------------------------
+
+
+def measure(seconds: float, quick: bool) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    for family, name, make in instances(quick):
+        dnf = make()
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "formula.dnf"
+            write(dnf, path)
+            answers = {solver: ask(solver, path, seconds) for solver in available()}
+        truth = answers["sharpdnf"][0]
+        for solver, (prob, spent, nodes) in answers.items():
+            solved = prob is not None
+            agrees = solved and truth is not None and math.isclose(prob, truth, rel_tol=1e-6, abs_tol=1e-9)
+            rows.append(
+                {
+                    "family": family, "instance": name, "num_vars": dnf.num_vars, "num_clauses": dnf.num_clauses,
+                    "solver": solver, "solved": int(solved), "seconds": "" if spent is None else f"{spent:.5f}",
+                    "nodes": "" if nodes is None else nodes, "prob": "" if prob is None else f"{prob:.15g}",
+                    "agrees": int(agrees) if solved and truth is not None else "",
+                }
+            )  # fmt: skip
+        print(family, name, {s: a[1] for s, a in answers.items()}, flush=True)
+    return rows
+
+
+def table(rows: list[dict[str, Any]], seconds: float) -> str:
+    solvers = list(dict.fromkeys(row["solver"] for row in rows))
+    lines = [
+        f"Processor seconds of solving, limit {seconds:g} s, one thread ({platform.machine()}); - is not solved.",
+        "Nodes are those of our smallest circuit and the size of the SDD.",
+        "",
+        "| family | instance | n | m | " + " | ".join(solvers) + " | our nodes | SDD |",
+        "|---" * (6 + len(solvers)) + "|",
+    ]
+    for key in dict.fromkeys((row["family"], row["instance"]) for row in rows):
+        by = {row["solver"]: row for row in rows if (row["family"], row["instance"]) == key}
+        cells = [f"{float(by[s]['seconds']):.4f}" if by[s]["solved"] else "-" for s in solvers]
+        first = by["sharpdnf"]
+        sizes = [str(by[s]["nodes"]) if by[s]["nodes"] != "" else "-" for s in ("sharpdnf", "pysdd")]
+        lines.append(
+            "| " + " | ".join([*key, str(first["num_vars"]), str(first["num_clauses"]), *cells, *sizes]) + " |"
+        )
+    wrong = [row for row in rows if row["agrees"] == 0]
+    lines += ["", f"Answers that differ from ours by more than 1e-6: {len(wrong)}."]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=20.0, help="limit of each run")
+    parser.add_argument("--quick", action="store_true", help="leave the largest instances out")
+    parser.add_argument("--worker", nargs=3, metavar=("SOLVER", "FILE", "SECONDS"), help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.worker:
+        solver, path, seconds = arguments.worker
+        worker(solver, path, float(seconds))
+        return
+    rows = measure(arguments.seconds, arguments.quick)
+    RESULTS.mkdir(exist_ok=True)
+    with (RESULTS / "exact.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0].keys())
+        writer.writeheader()
+        writer.writerows(rows)
+    text = table(rows, arguments.seconds)
+    (RESULTS / "exact.md").write_text(text)
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

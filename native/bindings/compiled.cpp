@@ -1,0 +1,28 @@
+#include "arrays.hpp"
+
+#include "compiled_batch.hpp"
+
+void bind_compiled(nb::module_ &m) {
+    m.def(
+        "compiled_batch",
+        [](In<uint8_t> kind, In<int32_t> a, In<int32_t> b, In<int32_t> var, In<int32_t> literals, In<double> probs,
+           int64_t rows, int64_t num_vars, bool slopes, bool of_log, int threads) {
+            const auto nodes = static_cast<int64_t>(kind.shape(0));
+            for (const auto *children : {&a, &b, &var})
+                if (static_cast<int64_t>(children->shape(0)) != nodes) throw std::invalid_argument("a circuit's arrays differ in length");
+            if (rows < 0 || num_vars < 0 || static_cast<int64_t>(probs.shape(0)) != rows * num_vars)
+                throw std::invalid_argument("probs must have rows * num_vars entries");
+            const CompiledView compiled{kind.data(), a.data(), b.data(), var.data(), literals.data(), nodes};
+            check_compiled(compiled, num_vars, static_cast<int64_t>(literals.shape(0)));
+            std::vector<double> log_prob(rows), slope(slopes ? rows * num_vars : 0);
+            const Slopes wanted = !slopes ? Slopes::none : of_log ? Slopes::of_log : Slopes::of_prob;
+            interruptible([&](Poll &poll) {
+                compiled_batch(compiled, probs.data(), rows, num_vars, wanted, threads, poll, log_prob.data(),
+                               slopes ? slope.data() : nullptr);
+            });
+            return nb::make_tuple(to_numpy(std::move(log_prob)), to_numpy(std::move(slope)));
+        },
+        nb::arg("kind"), nb::arg("a"), nb::arg("b"), nb::arg("var"), nb::arg("literals"), nb::arg("probs"), nb::arg("rows"),
+        nb::arg("num_vars"), nb::arg("slopes"), nb::arg("of_log"), nb::arg("threads"),
+        "(float64[k] log P, float64[k n] d P / d prob or d log P / d prob) under k rows of probabilities, all flat");
+}

@@ -1,0 +1,138 @@
+"""A network over a whole set of formulas, in one process or several, so that a killed run goes on where it stopped.
+
+Rows are kept in ``rows.csv`` under the digest of the weights that made them, so new weights are measured anew, and
+labels in ``labels.csv`` beside them, whatever network they are held against.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import as_completed
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sharpdnf.engines import sampling
+from sharpdnf.learn.stream import pack
+from sharpdnf.paper.evaluate import evaluate
+from sharpdnf.paper.labels import Labels
+from sharpdnf.paper.rows import Label, Row, read_records, write_records
+from sharpdnf.paper.sets import Member, draw, member
+from sharpdnf.paper.workers import worker_pool
+
+if TYPE_CHECKING:
+    from sharpdnf.learn.counter import NeuralCounter
+
+EPSILON, DELTA = 0.005, 0.01
+"""The relative error of the labels that networks are held against, and the probability of missing it."""
+SAVE_SECONDS = 20.0  # work that a kill may lose
+CHUNK_LITERALS = 400_000  # literals of the formulas that are evaluated together; bounds what is lost as well
+Say = Callable[[str], None]
+
+
+def open_labels(out: Path, seed: int) -> Labels:
+    """The labels that are kept beside the results in ``out``, and the sampler that makes those that are missing."""
+    return Labels(out / "labels.csv", sampling.label, epsilon=EPSILON, delta=DELTA, seed=seed)
+
+
+def chunks(members: Sequence[Member]) -> list[list[Member]]:
+    """Members in order of size, cut into chunks, so that formulas of one size go through the network together."""
+    ordered = sorted(members, key=lambda m: (m.num_vars, m.width, m.index))
+    return pack(ordered, lambda m: m.num_clauses * m.width, CHUNK_LITERALS)
+
+
+class Measurer:
+    """One network against its labels, in this process or in several."""
+
+    def __init__(self, source: str, model: str, counter: NeuralCounter, labels: Labels, jobs: int) -> None:
+        self.model, self.weights, self.labels = model, counter.digest[:8], labels
+        self.counter, self.pool, self.open = counter, None, contextlib.ExitStack()
+        if jobs > 1:
+            start = (source, labels.path.parent, labels.seed)
+            self.pool = self.open.enter_context(worker_pool(jobs, _start_worker, start))
+
+    def __enter__(self) -> Measurer:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.open.close()
+
+    def with_interval(self, row: Row) -> Row:
+        """A row measured earlier, with the interval that would be shown now: calibration may have come between."""
+        if self.counter.residuals is None:
+            return replace(row, log_lower=-math.inf, log_upper=0.0)
+        seed = self.labels.seed
+        dnf = draw(member(row.set, row.index, row.shift, seed), seed)
+        low, high, _ = self.counter.interval(dnf, min(row.log_prediction, 0.0), 0.05)
+        return replace(row, log_lower=low, log_upper=high)
+
+    def rows(self, members: Sequence[Member]) -> Iterator[list[Row]]:
+        """Rows as they are done; what was labelled on the way is saved with them."""
+        if self.pool is None:
+            for chunk in chunks(members):
+                yield _measure(self.counter, self.labels, self.model, self.weights, chunk)
+                self.labels.save()
+            return
+        tasks = [self.pool.submit(_measure_in_worker, self.model, self.weights, chunk) for chunk in chunks(members)]
+        for task in as_completed(tasks):
+            rows, fresh = task.result()
+            for new in fresh:
+                self.labels.add(new)
+            self.labels.save()
+            yield rows
+
+
+_workers: list[tuple[NeuralCounter, Labels]] = []
+"""In a process of the pool: the network and the labels that ``_start_worker`` loaded there; elsewhere empty."""
+
+
+def _start_worker(source: str, out: Path, seed: int) -> None:
+    import torch
+
+    from sharpdnf.learn.counter import NeuralCounter
+
+    torch.set_num_threads(1)
+    _workers.append((NeuralCounter.from_pretrained(source), open_labels(out, seed)))
+
+
+def _measure_in_worker(model: str, weights: str, members: list[Member]) -> tuple[list[Row], list[Label]]:
+    counter, labels = _workers[0]
+    rows = _measure(counter, labels, model, weights, members)
+    fresh, labels.unsaved = labels.unsaved, []
+    return rows, fresh
+
+
+def _measure(counter: NeuralCounter, labels: Labels, model: str, weights: str, members: Sequence[Member]) -> list[Row]:
+    return evaluate(model, weights, members, labels, predict=counter.predict_many)
+
+
+def measure_set(path: Path, members: Sequence[Member], measurer: Measurer, say: Say) -> None:
+    """Measures what the file has not got from these weights, and drops rows of the set that are not asked for."""
+    name, wanted = members[0].set, {(member.index, member.shift) for member in members}
+    others, own = [], []
+    for row in read_records(path, Row):
+        if (row.model, row.set) != (measurer.model, name):
+            others.append(row)
+        elif row.weights == measurer.weights and (row.index, row.shift) in wanted:
+            own.append(measurer.with_interval(row))
+    done = {(row.index, row.shift) for row in own}
+    missing = [member for member in members if (member.index, member.shift) not in done]
+    saved = began = time.monotonic()
+    try:
+        for rows in measurer.rows(missing):
+            own += rows
+            now = time.monotonic()
+            left = (now - began) / (len(own) - len(done)) * (len(members) - len(own))
+            say(f"{measurer.model} on {name}: {len(own)}/{len(members)} formulas, {left / 60:.0f} min left")
+            if now - saved > SAVE_SECONDS:
+                _write_rows(path, others + own)
+                saved = now
+    finally:  # an interrupt loses nothing that was done
+        _write_rows(path, others + own)
+
+
+def _write_rows(path: Path, rows: list[Row]) -> None:
+    write_records(path, sorted(rows, key=lambda row: (row.model, row.set, row.index, row.shift)), Row)

@@ -1,0 +1,393 @@
+"""Rows -> the tables and figures of Abboud, Ceylan and Lukasiewicz (AAAI 2020). Never loads a model.
+
+A row is one formula under one distribution: what :mod:`sharpdnf.paper.evaluate` writes. Every table prints the
+paper's figure, ours with a 95 % Wilson interval, and beside both the ``conditioned`` engine and the independent-clause
+formula 1 - prod(1 - p(C)), because the additive metric is trivial where answers are near zero (w >= 21).
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sharpdnf.dnf import FloatArray
+from sharpdnf.errors import CheckpointError, needs_extra
+from sharpdnf.files import replacing, write_atomically
+from sharpdnf.paper.rows import Row, Runtime, Trace, read_records
+
+THRESHOLDS = (0.02, 0.05, 0.10, 0.15)
+Accuracies = tuple[float, float, float, float]
+
+
+SOURCES: dict[str, str] = {
+    "log_prediction": "network",
+    "log_conditioned": "conditioned",
+    "log_independent": "independent clauses",
+}
+
+# The paper's figures: accuracy in per cent within 0.02, 0.05, 0.10, 0.15.
+PAPER_OVERALL: dict[str, dict[str, Accuracies]] = {
+    "paper": {"train": (87.14, 98.80, 99.97, 99.99), "structure": (87.37, 98.76, 99.95, 99.98)},
+    "t2": {"train": (71.84, 82.91, 91.62, 95.18), "structure": (72.08, 82.80, 91.36, 94.97)},
+    "t32": {"train": (87.68, 98.22, 99.87, 99.99), "structure": (87.32, 98.02, 99.83, 99.95)},
+}
+PAPER_SIZE: dict[str, dict[int, Accuracies]] = {
+    "paper": {10_000: (79.89, 89.94, 97.13, 99.71), 15_000: (72.41, 81.90, 94.83, 97.41)},
+    "t2": {10_000: (71.84, 76.72, 84.20, 89.94), 15_000: (66.37, 69.83, 79.31, 87.93)},
+    "t32": {10_000: (74.43, 83.91, 93.67, 96.26), 15_000: (68.97, 80.17, 87.93, 92.24)},
+}
+PAPER_BY_N: dict[int, Accuracies] = {
+    50: (85.58, 98.58, 99.98, 100.0),
+    100: (87.87, 98.87, 100.0, 100.0),
+    250: (87.93, 99.24, 100.0, 100.0),
+    500: (87.67, 99.40, 99.99, 100.0),
+    750: (87.56, 99.15, 100.0, 100.0),
+    1000: (86.79, 99.01, 99.98, 100.0),
+    2500: (90.06, 98.17, 99.85, 99.94),
+    5000: (88.15, 95.86, 99.48, 99.74),
+}
+PAPER_BY_WIDTH: dict[tuple[int, ...], Accuracies] = {
+    (3,): (80.42, 98.66, 99.87, 99.93),
+    (5,): (68.04, 96.56, 99.90, 99.98),
+    (8,): (79.10, 97.77, 99.96, 99.98),
+    (13,): (99.70, 99.98, 100.0, 100.0),
+    (21,): (100.0, 100.0, 100.0, 100.0),
+    (34,): (100.0, 100.0, 100.0, 100.0),
+}
+PAPER_SIZE_BY_WIDTH: dict[tuple[int, ...], Accuracies] = {
+    (3,): (78.13, 90.63, 98.44, 100.0),
+    (5,): (73.75, 90.0, 100.0, 100.0),
+    (8,): (76.25, 91.25, 98.75, 100.0),
+    (13,): (40.0, 56.25, 82.5, 95.0),
+    (21, 34): (100.0, 100.0, 100.0, 100.0),
+}
+PAPER_OTHER_SETS: dict[str, Accuracies] = {
+    "fully-privileged": (86.33, 98.88, 99.96, 99.99),
+    "uniform": (88.26, 98.67, 99.98, 100.0),
+}
+RUNTIME_SIZES = (1000, 5000, 10_000, 15_000)
+# Seconds by width at RUNTIME_SIZES: KLM on one core of a Xeon E5-2640v3, the network on a P100.
+PAPER_RUNTIMES: dict[int, dict[str, tuple[float, float, float, float]]] = {
+    3: {"KLM": (22.59, 270.77, 1151.86, 2375.56), "GNN": (0.017, 0.040, 0.073, 0.104)},
+    5: {"KLM": (15.32, 145.47, 608.13, 1298.38), "GNN": (0.017, 0.042, 0.077, 0.110)},
+    8: {"KLM": (9.32, 81.39, 322.56, 689.50), "GNN": (0.017, 0.045, 0.083, 0.121)},
+    13: {"KLM": (7.07, 40.58, 158.09, 299.26), "GNN": (0.017, 0.050, 0.094, 0.138)},
+    21: {"KLM": (7.26, 41.28, 157.85, 293.83), "GNN": (0.018, 0.058, 0.113, 0.167)},
+    34: {"KLM": (7.62, 43.57, 164.46, 305.61), "GNN": (0.020, 0.074, 0.145, 0.223)},
+}
+SET_TITLES = {
+    "train": "Training Set",
+    "structure": "Test Set",
+    "fully-privileged": "Fully Privileged",
+    "uniform": "Meel et al.",
+    "structure-code": "variant code, as the Test Set",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table as text cells; ``number`` is the paper's, or a letter for what the paper has not."""
+
+    number: str
+    title: str
+    header: tuple[str, ...]
+    lines: list[tuple[str, ...]]
+    note: str = ""
+
+    def markdown(self) -> str:
+        parts = [f"### Table {self.number}. {self.title}", ""]
+        if not self.lines:
+            return "\n".join([*parts, "No rows were measured for this table.", ""])
+        parts += ["| " + " | ".join(self.header) + " |", "|" + " --- |" * len(self.header)]
+        parts += ["| " + " | ".join(line) + " |" for line in self.lines]
+        return "\n".join([*parts, "", *([self.note, ""] if self.note else [])])
+
+
+def wilson(hits: int, total: int, z: float = 1.959964) -> tuple[float, float]:
+    """The Wilson score interval of a proportion at 95 %."""
+    if total == 0:
+        return 0.0, 1.0
+    share, scale = hits / total, 1 + z * z / total
+    centre = (share + z * z / (2 * total)) / scale
+    half = z / scale * math.sqrt(share * (1 - share) / total + z * z / (4 * total * total))
+    return (centre - half if hits > 0 else 0.0), (centre + half if hits < total else 1.0)
+
+
+def errors(rows: Sequence[Row], source: str) -> FloatArray:
+    """float64[rows]: |estimate - label| as probabilities."""
+    estimate = np.array([getattr(row, source) for row in rows], dtype=np.float64)
+    label = np.array([row.log_label for row in rows], dtype=np.float64)
+    error: FloatArray = np.abs(np.exp(np.minimum(estimate, 0.0)) - np.exp(np.minimum(label, 0.0)))
+    return error
+
+
+def _accuracy_lines(name: str, rows: Sequence[Row], paper: Accuracies) -> list[tuple[str, ...]]:
+    """The paper's line, ours with its interval, the two baselines."""
+    if not rows:
+        return []
+    lines = [(name, "paper", "", *(f"{value:.2f}" for value in paper))]
+    for source, title in SOURCES.items():
+        error = errors(rows, source)
+        cells = []
+        for threshold in THRESHOLDS:
+            hits = int((error <= threshold).sum())
+            low, high = wilson(hits, len(rows))
+            interval = f" [{100 * low:.1f}, {100 * high:.1f}]" if source == "log_prediction" else ""
+            cells.append(f"{100 * hits / len(rows):.2f}{interval}")
+        lines.append(("", title, str(len(rows)), *cells))
+    return lines
+
+
+def _accuracy_table(
+    number: str, title: str, groups: Iterable[tuple[str, Sequence[Row], Accuracies]], note: str = ""
+) -> Table:
+    header = ("data", "estimate", "formulas", *(f"within {t:.2f}" for t in THRESHOLDS))
+    lines = [line for name, rows, paper in groups for line in _accuracy_lines(name, rows, paper)]
+    return Table(number, f"Accuracy (%) {title}", header, lines, note)
+
+
+def accuracy_tables(rows: Sequence[Row]) -> list[Table]:
+    """Tables 2 to 6 and 8 to 12 of the paper."""
+
+    def pick(model: str, sets: Iterable[str], keep: Callable[[Row], bool] = lambda row: True) -> list[Row]:
+        wanted = set(sets)
+        return [row for row in rows if row.model == model and row.set in wanted and keep(row)]
+
+    def overall(number: str, model: str, title: str) -> Table:
+        paper = PAPER_OVERALL[model]
+        return _accuracy_table(number, title, [(SET_TITLES[s], pick(model, [s]), paper[s]) for s in paper])
+
+    def by_size(number: str, model: str, title: str) -> Table:
+        paper = PAPER_SIZE[model]
+        return _accuracy_table(number, title, [(f"n={n}", pick(model, [f"size-{n}"]), paper[n]) for n in paper])
+
+    def by_width(number: str, title: str, sets: Sequence[str], paper: dict[tuple[int, ...], Accuracies]) -> Table:
+        groups = []
+        for widths, figures in paper.items():
+            kept = pick("paper", sets, lambda row, widths=widths: row.w in widths)  # type: ignore[misc]
+            groups.append((f"w={','.join(map(str, widths))}", kept, figures))
+        return _accuracy_table(number, title, groups)
+
+    by_n = [(f"n={n}", [row for row in pick("paper", ["structure"]) if row.n == n], PAPER_BY_N[n]) for n in PAPER_BY_N]
+    other = [(SET_TITLES[s], pick("paper", [s]), PAPER_OTHER_SETS[s]) for s in PAPER_OTHER_SETS]
+    sizes = [f"size-{n}" for n in PAPER_SIZE["paper"]]
+    code = [(SET_TITLES["structure-code"], pick("paper", ["structure-code"]), PAPER_OVERALL["paper"]["structure"])]
+    for n, figures in PAPER_SIZE["paper"].items():
+        kept = pick("paper", ["size-code"], lambda row, n=n: row.n == n)  # type: ignore[misc]
+        code.append((f"variant code, n = {n:,}", kept, figures))
+    return [
+        overall("2", "paper", "on the training and structure evaluation sets"),
+        _accuracy_table("3", "over the structure test set by number of variables", by_n),
+        by_width("4", "over the structure test set by clause width", ["structure"], PAPER_BY_WIDTH),
+        by_size("5", "paper", "on size generalisation formulas"),
+        by_width("6", "on size generalisation formulas by clause width", sizes, PAPER_SIZE_BY_WIDTH),
+        overall("8", "t2", "on the training and structure evaluation sets, T=2"),
+        by_size("9", "t2", "on size generalisation formulas, T=2"),
+        overall("10", "t32", "on the training and structure evaluation sets, T=32"),
+        by_size("11", "t32", "on size generalisation formulas, T=32"),
+        _accuracy_table("12", "over other synthetic sets", other),
+        _accuracy_table("A", "over the paper's family, variant `code` of the generator", code),
+    ]
+
+
+def coverage_table(rows: Sequence[Row]) -> Table:
+    """How often the label lay in the interval the network showed, by network and set."""
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        if row.log_lower > -math.inf or row.log_upper < 0.0:
+            groups.setdefault((row.model, row.set), []).append(row)
+    lines: list[tuple[str, ...]] = []
+    for (model, name), group in sorted(groups.items()):
+        inside = sum(row.log_lower <= row.log_label <= row.log_upper for row in group)
+        low, high = wilson(inside, len(group))
+        width = np.median([math.exp(row.log_upper) - math.exp(row.log_lower) for row in group])
+        share = f"{100 * inside / len(group):.1f} [{100 * low:.1f}, {100 * high:.1f}]"
+        lines.append((model, name, str(len(group)), share, f"{width:.3f}"))
+    header = ("network", "set", "formulas", "label inside (%)", "median width")
+    note = (
+        "Intervals at 95 %, from residuals on formulas of another seed than these. They are no guarantee: outside the "
+        "family they may fail. Rows without an interval are left out."
+    )
+    return Table("B", "How often the interval shown with an estimate held", header, lines, note)
+
+
+def runtime_tables(runtimes: Sequence[Runtime]) -> list[Table]:
+    """Tables 7 and 13: seconds by n and width at m = 0.75 n, and who wins each cell."""
+    seconds = {(r.engine, r.n, r.w): r.seconds for r in runtimes}
+    engines = list(dict.fromkeys(r.engine for r in runtimes))
+    note = (
+        "KLM (Xeon E5-2640v3, one core) and GNN (P100) are the paper's figures from other hardware; the rest was "
+        "measured on the same formulas in one run, in processor seconds. In bold the fastest of what was measured here."
+    )
+
+    def lines(widths: Iterable[int]) -> list[tuple[str, ...]]:
+        out: list[tuple[str, ...]] = []
+        for w in widths:
+            for name, figures in PAPER_RUNTIMES[w].items():
+                out.append((f"w={w}" if name == "KLM" else "", f"paper's {name}", *(f"{x:g}" for x in figures)))
+            best = [min(seconds.get((e, n, w), math.inf) for e in engines) for n in RUNTIME_SIZES]
+            for e in engines:
+                cells = [seconds.get((e, n, w)) for n in RUNTIME_SIZES]
+                shown = [
+                    "" if x is None else f"**{x:.3g}**" if x == top else f"{x:.3g}"
+                    for x, top in zip(cells, best, strict=True)
+                ]
+                out.append(("", e, *shown))
+        return out
+
+    header = ("width", "algorithm", *(f"n={n}" for n in RUNTIME_SIZES))
+    return [
+        Table("7", "Runtimes (s), w = 3 and 34, m = 0.75 n", header, lines((3, 34)) if runtimes else [], note),
+        Table(
+            "13",
+            "Runtimes (s), all widths, m = 0.75 n",
+            header,
+            lines(PAPER_RUNTIMES) if runtimes else [],
+            f"{note} {who_wins(runtimes)}",
+        ),
+    ]
+
+
+def who_wins(runtimes: Sequence[Runtime]) -> str:
+    """Plainly: in how many cells the network is the faster one, and how many times as long it takes."""
+    seconds = {(r.engine, r.n, r.w): r.seconds for r in runtimes}
+    cells = [(n, w) for engine, n, w in seconds if engine == "neural"]
+    sentences = []
+    for rival in dict.fromkeys(engine for engine, _, _ in seconds if engine != "neural"):
+        both = [(n, w) for n, w in cells if (rival, n, w) in seconds]
+        ratios = [seconds["neural", n, w] / seconds[rival, n, w] for n, w in both]
+        if ratios:
+            won = sum(ratio < 1 for ratio in ratios)
+            sentences.append(
+                f"The network is faster than `{rival}` in {won} of {len(both)} cells; "
+                f"it takes {np.median(ratios):,.0f} times as long in the median "
+                f"({min(ratios):,.1f} to {max(ratios):,.1f})."
+            )
+    return " ".join(sentences)
+
+
+def tidy_accuracies(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """One record per (model, set, n, w, source, threshold): hits, total, share and its interval."""
+    groups: dict[tuple[str, str, int, int], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row.model, row.set, row.n, row.w), []).append(row)
+    records = []
+    for (model, name, n, w), group in sorted(groups.items()):
+        for source, title in SOURCES.items():
+            error = errors(group, source)
+            for threshold in THRESHOLDS:
+                hits = int((error <= threshold).sum())
+                low, high = wilson(hits, len(group))
+                record = {"model": model, "set": name, "n": n, "w": w, "estimate": title, "threshold": threshold}
+                figures = {"hits": hits, "formulas": len(group), "share": hits / len(group), "low": low, "high": high}
+                records.append(record | figures)
+    return records
+
+
+def heat_map(rows: Sequence[Row], path: Path) -> None:
+    """Figure 3: where the network's estimates fall against the labels, in grey."""
+    plot = _matplotlib()
+    from matplotlib import colors
+
+    label = np.exp([row.log_label for row in rows])
+    estimate = np.exp(np.minimum([row.log_prediction for row in rows], 0.0))
+    bins = np.linspace(0.0, 1.0, 61)
+    counts, _, _ = np.histogram2d(label, estimate, bins=[bins, bins])
+    figure, axes = plot.subplots(figsize=(5.4, 4.8), layout="constrained")
+    # Logarithmic grey that starts visible: most labels lie within a cell of 0 or 1, and single formulas matter too.
+    shades = colors.LinearSegmentedColormap.from_list("shades", ["0.75", "black"])
+    scale = colors.LogNorm(1, max(counts.max(), 2))
+    shown = np.ma.masked_equal(counts.T, 0)
+    image = axes.imshow(shown, origin="lower", extent=(0, 1, 0, 1), cmap=shades, norm=scale, aspect="equal")
+    axes.plot([0, 1], [0, 1], color="0.6", linewidth=0.5, linestyle=":")
+    figure.colorbar(image, label="formulas in the cell", format="%d")
+    axes.set(xlabel="label", ylabel="network", title=f"Figure 3: structure test set, {len(rows)} formulas")
+    _save(plot, figure, path)
+
+
+def trace_figure(traces: Sequence[Trace], path: Path) -> None:
+    """Figure 4: the estimate after every iteration, red small and blue high; the label in the last column."""
+    plot = _matplotlib()
+    formulas, iterations = sorted({t.formula for t in traces}), sorted({t.iteration for t in traces})
+    grid = np.full((len(formulas), len(iterations) + 1), np.nan)
+    for t in traces:
+        grid[formulas.index(t.formula), iterations.index(t.iteration)] = math.exp(min(t.log_estimate, 0.0))
+        grid[formulas.index(t.formula), -1] = math.exp(min(t.log_label, 0.0))
+    figure, axes = plot.subplots(figsize=(6.4, 4.8), layout="constrained")
+    image = axes.imshow(grid, cmap="RdBu", vmin=0.0, vmax=1.0, aspect="auto")
+    axes.axvline(len(iterations) - 0.5, color="black", linewidth=2)
+    axes.set_xticks(range(len(iterations) + 1), [str(i) for i in iterations] + ["label"])
+    axes.set_yticks(range(0, len(formulas), 2), [str(f) for f in formulas[::2]])
+    axes.set(xlabel="message-passing iteration", ylabel="formula", title="Figure 4: estimates over the iterations")
+    figure.colorbar(image, label="probability")
+    _save(plot, figure, path)
+
+
+def _save(plot: Any, figure: Any, path: Path) -> None:
+    with replacing(path) as file:
+        figure.savefig(file, format="png", dpi=150)
+    plot.close(figure)
+
+
+def _matplotlib() -> Any:
+    with needs_extra("drawing figures", "train"):
+        import matplotlib
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    return pyplot
+
+
+def write_report(source: Path, out: Path) -> list[Path]:
+    """Tables and figures from the CSVs in ``source`` (rows, traces, runtimes) into ``out``; returns what it wrote."""
+    rows = read_records(source / "rows.csv", Row)
+    traces, runtimes = read_records(source / "traces.csv", Trace), read_records(source / "runtimes.csv", Runtime)
+    if not (rows or traces or runtimes):
+        raise CheckpointError(
+            f"{source}: no rows in rows.csv, traces.csv or runtimes.csv: run sharpdnf reproduce first"
+        )
+    out.mkdir(parents=True, exist_ok=True)
+    tables = accuracy_tables(rows) + runtime_tables(runtimes) + [coverage_table(rows)]
+    tables.sort(key=lambda table: (not table.number.isdigit(), table.number.rjust(2)))
+    parts = ["# The paper's tables and figures, measured here", "", _preamble(rows), ""]
+    parts += [table.markdown() for table in tables]
+    written = [out / "report.md", out / "tables.csv"]
+    structure = [row for row in rows if row.model == "paper" and row.set == "structure"]
+    for number, (data, draw) in enumerate(((structure, heat_map), (traces, trace_figure)), 3):
+        if data:
+            written.append(out / f"figure{number}.png")
+            draw(data, written[-1])  # type: ignore[operator]
+            parts += [f"![Figure {number}](figure{number}.png)", ""]
+    write_atomically(written[0], "\n".join(parts).encode())
+    records, text = tidy_accuracies(rows), io.StringIO(newline="")
+    writer = csv.DictWriter(text, list(records[0]) if records else ["model"], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(records)
+    write_atomically(written[1], text.getvalue().encode())
+    return written
+
+
+def _preamble(rows: Sequence[Row]) -> str:
+    """How many formulas of which set, and how tight their labels are."""
+    sizes: dict[tuple[str, str], int] = {}
+    for row in rows:
+        sizes[row.model, row.set] = sizes.get((row.model, row.set), 0) + 1
+    counted = "; ".join(f"{model} on {name}: {size}" for (model, name), size in sorted(sizes.items()))
+    made = sorted({(row.model, row.weights) for row in rows})
+    weights = ", ".join(f"{model} {digest}" for model, digest in made)
+    epsilon = ", ".join(f"{e:g}" for e in sorted({row.epsilon for row in rows}))
+    return (
+        f"Formulas measured: {counted or 'none'}. Weights (sha256): {weights or '-'}. "
+        f"Labels: relative error {epsilon or '-'} (0 is exact). In brackets "
+        "95 % Wilson intervals. Where a set is smaller than the paper's it is a seeded stratified subset, one "
+        "distribution a formula. Training draws fresh formulas of the training composition, so the Training Set lines "
+        "are formulas drawn like those, not formulas seen. `conditioned` is the engine of that name (no guarantee, "
+        "deterministic, linear time); `independent clauses` is 1 - prod(1 - p(C))."
+    )

@@ -1,0 +1,123 @@
+"""The paper's experiments from end to end: formulas, labels, networks, rows, report.
+
+Unless ``full`` is asked for, the sets are seeded stratified subsets, whose sizes the report states. What is measured is
+kept (see ``measure``): a run that was killed goes on, and new weights are measured anew.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from sharpdnf.dnf import DNF
+from sharpdnf.errors import CheckpointError, needs_extra
+from sharpdnf.estimate import Estimate
+from sharpdnf.generate import PaperSpec, paper
+from sharpdnf.paper.evaluate import figure_members, run_engine, trace_rows
+from sharpdnf.paper.measure import Measurer, Say, measure_set, open_labels
+from sharpdnf.paper.report import PAPER_RUNTIMES, RUNTIME_SIZES, write_report
+from sharpdnf.paper.rows import Runtime, Trace, write_records
+from sharpdnf.paper.sets import subset
+from sharpdnf.streams import Stream, random_stream
+
+GROUPS: dict[str, tuple[str, ...]] = {
+    "structure": ("train", "structure"),
+    "size": ("size-10000", "size-15000"),
+    "other": ("fully-privileged", "uniform"),
+    "code": ("structure-code", "size-code"),
+    "trace": (),
+    "runtime": (),
+}
+"""What can be asked for, and the sets of formulas it needs."""
+SUBSETS: dict[str, dict[str, int]] = {
+    "paper": {
+        "train": 327, "structure": 1308, "size-10000": 116, "size-15000": 116, "fully-privileged": 327, "uniform": 327,
+        "structure-code": 327, "size-code": 58,
+    },
+    "t2": {"train": 163, "structure": 327, "size-10000": 58, "size-15000": 58},
+    "t32": {"train": 41, "structure": 163, "size-10000": 15, "size-15000": 15},
+}  # fmt: skip
+"""Formulas by network and set when not everything is run; other networks are measured like ``paper``."""
+
+
+def reproduce(
+    out: Path,
+    *,
+    groups: Sequence[str] = tuple(GROUPS),
+    models: Sequence[str] | None = None,
+    full: bool = False,
+    seed: int = 0,
+    jobs: int = 1,
+    say: Say = lambda line: None,
+) -> list[Path]:
+    """Measures the groups with the networks (default: all that are shipped) and writes CSVs, tables and figures.
+
+    ``jobs`` processes take the formulas in turn; runtimes are measured by one.
+    """
+    with needs_extra("reproducing the paper", "train"):
+        from sharpdnf.learn.counter import NeuralCounter, shipped
+    unknown = [group for group in groups if group not in GROUPS]
+    if unknown:
+        raise ValueError(f"no set {unknown[0]!r}: choose from {', '.join(GROUPS)}")
+    chosen = list(models or shipped())
+    if not chosen:
+        raise CheckpointError("no network is shipped with this build: name a directory of weights")
+    counters = {Path(name).name: NeuralCounter.from_pretrained(name) for name in chosen}
+    if len(counters) < len(chosen):
+        raise ValueError("two of the networks have one name, which their rows go by: rename a directory")
+    out.mkdir(parents=True, exist_ok=True)
+    labels = open_labels(out, seed)
+    for name, (model, counter) in zip(chosen, counters.items(), strict=True):
+        sizes = SUBSETS.get(model, SUBSETS["paper"])
+        wanted = {s: subset(s, None if full else sizes[s], seed) for g in groups for s in GROUPS[g] if s in sizes}
+        with Measurer(name, model, counter, labels, jobs) as measurer:
+            for members in wanted.values():
+                measure_set(out / "rows.csv", members, measurer, say)
+    main = next(iter(counters)) if "paper" not in counters else "paper"
+    if "trace" in groups:
+        pool = [member for member in subset("structure", SUBSETS["paper"]["structure"], seed) if member.num_vars <= 500]
+        traces = trace_rows(main, figure_members(pool, labels), counters[main].trace)
+        write_records(out / "traces.csv", traces, Trace)
+        labels.save()
+    if "runtime" in groups:
+        runtimes = measure_runtimes(counters[main].predict, seed=seed, say=say)
+        write_records(out / "runtimes.csv", runtimes, Runtime)
+    return write_report(out, out)
+
+
+def measure_runtimes(
+    predict: Callable[[DNF], Estimate],
+    *,
+    seed: int = 0,
+    sizes: Iterable[int] = RUNTIME_SIZES,
+    say: Say = lambda line: None,
+) -> list[Runtime]:
+    """Tables 7 and 13: the network beside ``sampling`` at (0.1, 0.05) and ``conditioned``, on the same formulas.
+
+    Processor seconds, so that other work on the machine counts less.
+    """
+    engines: dict[str, tuple[Callable[[DNF], Estimate], int]] = {
+        "neural": (predict, 1),
+        "sampling": (functools.partial(run_engine, "sampling"), 5),
+        "conditioned": (functools.partial(run_engine, "conditioned"), 5),
+    }
+    out = []
+    for run, _ in engines.values():  # what is loaded at first use is no part of the times
+        run(paper(PaperSpec(100, 75, 5), np.random.default_rng(0)))
+    for width in PAPER_RUNTIMES:
+        for n in sizes:
+            dnf = paper(PaperSpec(n, 3 * n // 4, width), random_stream(seed, Stream.RUNTIME_FORMULA, n, width))
+            for name, (run, runs) in engines.items():
+                out.append(Runtime(name, n, width, min(_seconds(run, dnf) for _ in range(runs)), runs))
+            say(f"runtimes: n={n} w={width}")
+    return out
+
+
+def _seconds(run: Callable[[DNF], Estimate], dnf: DNF) -> float:
+    start = time.process_time()
+    run(dnf)
+    return time.process_time() - start

@@ -1,0 +1,65 @@
+"""What differs between the SQL of the databases, as data: no other module asks which database it talks to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+from sqlglot import Token
+from sqlglot.dialects.dialect import Dialect as Grammar
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """The SQL of one database: how it is spelt and what it means where the databases disagree."""
+
+    name: str
+    """The name under which sqlglot knows it."""
+    cross_join: str = "CROSS"
+    """The word for a join without a condition; empty where JOIN alone is one and CROSS would fix the join order."""
+    comma_binds_like_join: bool = False
+    """Whether ``a, b JOIN c ON ...`` sees ``a`` in its ON; elsewhere a comma separates whole joins."""
+    using_comes_first: bool = False
+    """Whether the columns of USING stand first in ``*`` and have the common type of both sides."""
+    outer_using: bool = True
+    """Whether a column merged by USING in a RIGHT or FULL JOIN is the same expression for every row."""
+    aliases_seen_by: Literal["", "where", "items"] = ""
+    """Who may use an alias of the select list: nobody, WHERE, or WHERE and the items after it."""
+    ctes_see_later: bool = False
+    """Whether a common table expression sees its own name and later ones even without RECURSIVE."""
+    in_reads_tables: bool = False
+    """Whether ``x IN t`` reads the table t."""
+    fields: bool = False
+    """Whether ``column.name`` may be a field of the column."""
+    schema_types: bool = False
+    """Whether the name of a type in a view may mean another type outside the view's schema."""
+    scalar_extremes: bool = False
+    """Whether max(a, b) of two arguments is a function of one row."""
+    affinities: bool = False
+    """Whether columns have affinities instead of types: values are converted when they are stored or compared, and a
+    computed value has none, so copies and set operations must not give it one."""
+    quoted_names_may_be_strings: bool = False
+    """Whether an unknown "name" is read as a string; an unknown `name` is an error even then."""
+
+
+DUCKDB = Dialect("duckdb", aliases_seen_by="items", fields=True, schema_types=True)
+POSTGRES = Dialect("postgres", using_comes_first=True)
+SQLITE = Dialect(
+    "sqlite",
+    cross_join="",
+    comma_binds_like_join=True,
+    outer_using=False,
+    aliases_seen_by="where",
+    ctes_see_later=True,
+    in_reads_tables=True,
+    scalar_extremes=True,
+    affinities=True,
+    quoted_names_may_be_strings=True,
+)
+
+
+@lru_cache(maxsize=8)
+def tokens_of(sql: str, dialect: Dialect) -> list[Token]:
+    """The tokens of a text; a query and what it is written back as are looked at several times."""
+    return Grammar.get_or_raise(dialect.name).tokenize(sql)

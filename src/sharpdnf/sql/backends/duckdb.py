@@ -1,0 +1,384 @@
+"""DuckDB: files, data frames and Arrow in, Arrow out."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+from sqlglot import exp
+
+from sharpdnf.dnf import FloatArray
+from sharpdnf.errors import SQLError
+from sharpdnf.sql.backends.dialect import DUCKDB
+from sharpdnf.sql.backends.duckdb_functions import FunctionList
+from sharpdnf.sql.backends.duckdb_tree import same_tree, without_places
+from sharpdnf.sql.backends.names import column, file_key, lower, quoted
+from sharpdnf.sql.backends.protocol import Functions, LineageRows, Relation, Shape
+from sharpdnf.sql.backends.rows import grouped, lock_of, numbering, sorted_lineage
+from sharpdnf.sql.backends.views import names_relations, parse_view
+from sharpdnf.sql.refusal import refuse
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SORTABLE = frozenset(
+    [
+        "BOOLEAN",
+        "TINYINT",
+        "SMALLINT",
+        "INTEGER",
+        "BIGINT",
+        "UTINYINT",
+        "USMALLINT",
+        "UINTEGER",
+        "DATE",
+        "TIMESTAMP",
+        "TIME",
+    ]
+)
+"""Types whose values are whole numbers to Arrow too, equal exactly if DuckDB finds them equal: no NaN, no collation."""
+HASHED = (
+    SORTABLE
+    | frozenset(["VARCHAR", "BLOB", "HUGEINT", "UBIGINT", "UHUGEINT", "UUID", "DECIMAL", "ENUM"])
+    | frozenset(["TIMESTAMP WITH TIME ZONE", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"])
+)
+"""Types whose different values differ for hash(); 30 days and a month are equal, and so are hashes of lists of them."""
+NOT_IN_ARROW = re.compile(r"\bUHUGEINT\b|\bBIT\b|\bTIME WITH TIME ZONE\b")
+"""Types without an Arrow type: the largest numbers become -1, bits lose their order, times their zone."""
+BATCH = 10_000_000
+"""Rows of an Arrow batch: a column in one piece becomes a numpy array without a copy."""
+READERS = {".parquet": "read_parquet", ".csv": "read_csv", ".tsv": "read_csv", ".json": "read_json", ".gz": "read_csv"}
+OWN = "system.main."
+"""With it in front no macro of the same name is called."""
+TEMPORARY = ("temp", "main")
+Listed = dict[tuple[str, str], tuple[Any, ...]]
+
+
+class DuckDB:
+    dialect = DUCKDB
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self.connection, self.lock = connection, lock_of(connection)
+        self._functions = FunctionList(connection)
+        self._listed: dict[str, Listed] = {}
+        self._path: list[tuple[str, str]] = []
+        self._watched: frozenset[str] = frozenset()
+        """Names that ``present`` was asked for last: they are listed along with those of the next query."""
+        self._last: dict[str, Listed] = {}
+        """What was listed for the last query."""
+
+    def fold(self, identifier: exp.Identifier) -> str:
+        return lower(str(identifier.this))
+
+    def execute(self, sql: str) -> None:
+        try:
+            self.connection.execute(sql)
+        except duckdb.Error as error:
+            raise SQLError(f"DuckDB: {error}") from None
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        self.execute(sql)
+        found: list[tuple[Any, ...]] = self.connection.fetchall()
+        return found
+
+    def arrow(self, sql: str) -> pa.Table:
+        return self._deliver(self._relation(sql))
+
+    def _relation(self, sql: str) -> duckdb.DuckDBPyRelation:
+        """A query that is bound, so that its types are known, and not yet run."""
+        try:
+            relation = self.connection.sql(sql)
+        except duckdb.Error as error:
+            raise SQLError(f"DuckDB: {error}") from None
+        if relation is None:
+            raise SQLError("DuckDB: the statement has no result")
+        return relation
+
+    def _deliver(self, relation: duckdb.DuckDBPyRelation) -> pa.Table:
+        convert = getattr(relation, "to_arrow_table", None) or relation.fetch_arrow_table
+        try:
+            return convert(BATCH)
+        except duckdb.Error as error:
+            raise SQLError(f"DuckDB: {error}") from None
+
+    def numbers(self, sql: str, columns: int) -> FloatArray:
+        table = self.arrow(sql)
+        return np.column_stack([table.column(i).to_numpy() for i in range(columns)]).astype(np.float64)
+
+    def describe(self, sql: str) -> tuple[str, ...] | None:
+        try:
+            self.connection.execute(f"SELECT * FROM ({sql}) AS _d LIMIT 0")
+        except duckdb.Error:
+            return None
+        return tuple(entry[0] for entry in self.connection.description)
+
+    def types(self, sql: str) -> tuple[str, ...] | None:
+        try:
+            return tuple(str(kind) for kind in self._relation(sql).types)
+        except SQLError:
+            return None
+
+    def untyped(self, sql: str, count: int) -> frozenset[int]:
+        return frozenset()
+
+    def affinities(self, sql: str, count: int) -> tuple[str, ...]:
+        return ("",) * count
+
+    def prepare(self, names: frozenset[str]) -> None:
+        if not names:
+            self._listed, self._path = {}, []
+            return
+        self._listed = self._last = self._list(names | self._watched)  # listing takes a millisecond, however many
+        self._path = self._search_path()
+
+    def _list(self, names: frozenset[str]) -> dict[str, Listed]:
+        """Name -> (catalog, schema) -> (catalog, schema, table, whether it is a view, file); the keys are folded."""
+        wanted = ", ".join(exp.Literal.string(name.lower()).sql("duckdb") for name in sorted(names))
+        rows = self.rows(
+            f"SELECT r.*, d.path FROM (SELECT database_name, schema_name, table_name, false FROM {OWN}duckdb_tables() "
+            f"WHERE {OWN}lower(table_name) IN ({wanted}) UNION ALL SELECT database_name, schema_name, view_name, true "
+            f"FROM {OWN}duckdb_views() WHERE {OWN}lower(view_name) IN ({wanted}) AND NOT internal) AS r "
+            f"JOIN {OWN}duckdb_databases() AS d ON d.database_name = r.database_name"
+        )
+        found: dict[str, Listed] = {name: {} for name in names}
+        for row in rows:
+            found.get(lower(row[2]), {})[lower(row[0]), lower(row[1])] = row
+        return found
+
+    def _view_sql(self, *path: str) -> str | None:
+        """The statement that made a view: telling it of all views takes DuckDB a millisecond."""
+        catalog, schema, view = (exp.Literal.string(part).sql("duckdb") for part in path)
+        found = self.rows(
+            f"SELECT sql FROM {OWN}duckdb_views() WHERE database_name = {catalog} AND schema_name = {schema} AND "
+            f"view_name = {view}"
+        )
+        return found[0][0] if found else None
+
+    def _search_path(self) -> list[tuple[str, str]]:
+        """(catalog, schema) of every entry that USE or SET search_path has set, or of the default, folded."""
+        setting, catalog, schema = self.rows(
+            f"SELECT {OWN}current_setting('search_path'), {OWN}current_database(), {OWN}current_schema()"
+        )[0]
+        names = [a.replace('""', '"') or b for a, b in re.findall(r'"((?:[^"]|"")*)"|([^.,"]+)', lower(setting))]
+        return list(zip(names[::2], names[1::2], strict=True)) or [(lower(catalog), lower(schema))]
+
+    def _places(self, parts: tuple[str, ...], home: tuple[str, ...] | None) -> list[list[tuple[str, str]]]:
+        """Where DuckDB looks for a name, in order: one list, or two for x.name, where x is a catalog or a schema.
+
+        Temporary relations come first, even in a view; then the schema of the view, whatever USE says; then the search
+        path. (Found by experiment; tests/test_sql_names.py compares this with what DuckDB reads.)
+        """
+        if len(parts) == 3:
+            return [[(parts[0], parts[1])]]
+        path = self._path or self._search_path()
+        own = [(home[0], home[1])] if home is not None and home[0] != "temp" else []
+        near = [TEMPORARY, *own, *path]
+        whole = [*near, (path[0][0], "main")]
+        if len(parts) == 1:
+            return [whole]
+        first = parts[0]
+        by_catalog = [place for place in near if place[0] == first] or [(first, "main")]
+        by_schema = [place for place in [TEMPORARY, *((c, first) for c, _ in own), *whole] if place[1] == first]
+        return [by_catalog, by_schema or [(path[0][0], first)]]
+
+    def resolve(self, parts: tuple[str, ...], home: tuple[str, ...] | None) -> Relation | None:
+        name, dotted = parts[-1], ".".join(parts)
+        listed = self._listed[name] if name in self._listed else self._list(frozenset([name]))[name]
+        if not listed:
+            return None
+        home = tuple(lower(part) for part in home) if home is not None else None
+        firsts = [next((listed[p] for p in places if p in listed), None) for places in self._places(parts, home)]
+        found = [row for row in firsts if row is not None]
+        if len(found) > 1:
+            refuse(f"the name {dotted!r}", f"{parts[0]!r} is both a catalog and a schema: say catalog and schema")
+        if not found:
+            return None
+        catalog, schema, table, is_view, file = found[0]
+        sql = self._view_sql(catalog, schema, table) if is_view else None
+        if sql and catalog == "temp" and home is not None and home[0] != "temp" and names_relations(sql):
+            refuse(f"the temporary view {dotted!r} in another view", "its names would mean those of that view's schema")
+        path = (catalog, schema, table)
+        relation = Relation(path, path, ())
+        columns = self.describe(exp.select(exp.Star()).from_(relation.table()).sql("duckdb"))
+        if columns is None:
+            raise SQLError(f"DuckDB cannot read {'.'.join(path)!r}")
+        definition, labels = parse_view(sql, DUCKDB) if sql else (None, None)
+        key = (file_key(file) if file else catalog, schema, table)  # one file may be attached under two names
+        return Relation(key, path, columns, definition, labels)
+
+    def collates(self) -> bool:
+        return False
+
+    def related(self, relation: Relation) -> tuple[Relation, ...]:
+        return ()
+
+    def readings(self, first: str, second: str) -> tuple[object, object]:
+        """The parse trees, without the places in the text."""
+        call, setting = (f"{OWN}{name}" for name in ("json_serialize_sql(CAST(? AS VARCHAR))", "current_setting"))
+        ask = f"SELECT {call}, {call}, {setting}('default_order'), {setting}('default_null_order')"
+        *found, order, nulls = self.connection.execute(ask, [first, second]).fetchall()[0]
+        usual = order.startswith("ASC") and nulls == "NULLS_LAST"
+        one, two = (None if tree.startswith('{"error":true') else without_places(tree, usual) for tree in found)
+        if one is None or two is None or one == two:
+            return one, two
+        return same_tree(one), same_tree(two)
+
+    def functions(self) -> Functions:
+        return self._functions.last().builtin
+
+    def user_code(self, names: frozenset[str], sql: str) -> frozenset[str]:
+        return frozenset(f"function {name}()" for name in self._functions.called(names, sql))
+
+    def temporary(self, name: str) -> exp.Table:
+        return exp.Table(this=quoted(name), db=quoted("main"), catalog=quoted("temp"))
+
+    def materialise(self, name: str, relation: Relation, prob: str, base: int) -> exp.Expr:
+        table = self.temporary(name)
+        self.execute(f"CREATE OR REPLACE TEMP TABLE {table.sql('duckdb')} AS "
+                     f"{numbering(relation, prob, base, 'INTEGER').sql('duckdb')}")  # fmt: skip
+        return table
+
+    def register(self, name: str, frame: object) -> None:
+        if isinstance(frame, str | os.PathLike):
+            path = os.fspath(frame)
+            reader = READERS.get(os.path.splitext(path)[1].lower())
+            if reader is None:
+                raise ValueError(f"register takes a data frame or a file ending in {', '.join(READERS)}, not {path!r}")
+            source = exp.Literal.string(path).sql("duckdb")
+            target = exp.Table(this=quoted(name)).sql("duckdb")
+            self.execute(f"CREATE OR REPLACE TEMP VIEW {target} AS SELECT * FROM {reader}({source})")
+            return
+        if isinstance(frame, dict):
+            import pyarrow as pa
+
+            frame = pa.table(frame)
+        try:
+            self.connection.register(name, frame)
+        except duckdb.Error:
+            raise ValueError(f"register takes a data frame or a file, not {type(frame).__name__}") from None
+
+    def version(self) -> object:
+        return None
+
+    def layout(self, item: exp.Expr) -> tuple[tuple[str, str], ...] | None:
+        try:
+            self.connection.execute(f"SELECT * FROM {item.sql('duckdb')} LIMIT 0")
+        except duckdb.Error:
+            return None
+        return tuple((str(entry[0]), str(entry[1])) for entry in self.connection.description)
+
+    def contents(self, item: exp.Expr, columns: Sequence[tuple[str, str]], prob: str) -> object:
+        parts = []
+        for name, kind in columns:
+            value, plain = column(name).sql("duckdb"), kind.split("(")[0]
+            parts.append(value)
+            if plain in ("FLOAT", "DOUBLE"):  # 0.0 and -0.0 have one hash
+                parts += [f"{OWN}signbit({value})"] if name != prob else []
+            elif plain not in HASHED:
+                parts.append(f"CAST({value} AS VARCHAR)")
+        p = column(prob).sql("duckdb")
+        row = f"{OWN}hash({OWN}hash({', '.join(parts)}))"  # twice: the first only xors the last column
+        return self.rows(
+            f"SELECT {OWN}count(*), {OWN}sum({row}) FROM {item.sql('duckdb')} WHERE {p} <> 0 OR {p} IS NULL"
+        )
+
+    def present(self, paths: Sequence[tuple[str, ...]], *, fresh: bool = True) -> list[str | None]:
+        names = frozenset(lower(path[-1]) for path in paths)
+        listed = self._list(names) if names and (fresh or not names <= self._last.keys()) else self._last
+        self._watched = names if not fresh else self._watched
+        found = [listed[lower(path[-1])].get((lower(path[0]), lower(path[1]))) for path in paths]
+        return [None if row is None else "view" if row[3] else "table" for row in found]
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """A transaction, unless one is open: only then two statements have the same number.
+
+        An error aborts a transaction of DuckDB, even one while a name is looked up.
+        """
+        number = f"SELECT {OWN}txid_current()"
+        if self.rows(number) == self.rows(number):
+            yield
+            return
+        self.execute("BEGIN TRANSACTION")
+        try:
+            yield
+            self.execute("COMMIT")
+        except BaseException:
+            self._roll_back()
+            raise
+
+    def _roll_back(self) -> None:
+        """An interrupt may still hit the first attempt."""
+        for _ in range(3):
+            try:
+                self.connection.execute("ROLLBACK")
+                return
+            except duckdb.TransactionException:  # there is none any more
+                return
+            except duckdb.Error:
+                continue
+
+    def interrupt(self) -> None:
+        self.connection.interrupt()
+
+    def lineage(self, sql: str, shape: Shape) -> LineageRows:
+        shown, measures, lineage, identity = shape.names()
+        relation = self._relation(sql)
+        for kind in relation.types[: shape.shown]:
+            if NOT_IN_ARROW.search(str(kind)):
+                refuse(f"an answer column of type {kind}", "Arrow would show other values; cast it to VARCHAR")
+        types = [str(t).split("(")[0] for t in relation.types[: shape.shown]]
+        keys = shown
+        if not all(kind in SORTABLE for kind in types):
+            relation, keys = self._relation(grouped(sql, shape)), ["_g"]
+        table = self._deliver(relation)
+        return sorted_lineage(
+            [whole_numbers(table.column(name)) for name in keys],
+            [filled(table.column(name)) for name in lineage],
+            [filled(table.column(name)) for name in identity],
+            floats(table, measures),
+            lambda first: table.select(shown).take(first) if shown else table.select([]),
+        )
+
+
+def whole_numbers(
+    column: pa.ChunkedArray,
+) -> tuple[npt.NDArray[np.signedinteger[Any]], npt.NDArray[np.uint8]]:
+    """int[rows] that are equal and ordered as the values of a SORTABLE type; uint8[rows]: NULL or not, or empty."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    bits = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
+    null = pc.is_null(column).to_numpy().view(np.uint8) if column.null_count else np.zeros(0, dtype=np.uint8)
+    if not pa.types.is_integer(column.type) and not pa.types.is_boolean(column.type):
+        column = column.cast(bits[column.type.bit_width])
+    if column.null_count:
+        column = pc.fill_null(column, pa.scalar(0).cast(column.type))
+    return column.cast(pa.int32() if column.type == pa.int32() else pa.int64()).to_numpy(), null
+
+
+def filled(column: pa.ChunkedArray) -> npt.NDArray[np.int32]:
+    """int32[rows]: with -1 for NULL."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    whole = pc.fill_null(column, -1) if column.null_count else column
+    numbers: npt.NDArray[np.int32] = whole.cast(pa.int32()).to_numpy()
+    return numbers
+
+
+def floats(table: pa.Table, names: list[str]) -> FloatArray:
+    """float64[rows, names]: with 0 for NULL, as sum() skips it."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    out = np.empty((len(table), len(names)))
+    for i, name in enumerate(names):
+        out[:, i] = pc.fill_null(table.column(name).cast(pa.float64()), 0.0).to_numpy()
+    return out

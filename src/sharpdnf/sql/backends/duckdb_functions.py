@@ -1,0 +1,137 @@
+"""Which functions of a DuckDB connection are DuckDB's own: macros and Python functions can read tables nobody named.
+
+A macro may even be called ``+`` or ``date_part``, and then every ``a + b`` or EXTRACT calls it. Listing the functions
+takes DuckDB longer than rewriting a query, so the list is kept for as long as no catalog entry was made: every new
+entry of an instance gets the next number, and a temporary view tells which number that is. Our own questions name
+DuckDB's functions with their catalog, which no macro can take over.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from dataclasses import dataclass
+
+import duckdb
+
+from sharpdnf.sql.backends.protocol import Functions
+
+Signature = tuple[str, str, str, str, str, bool]
+LIST = (
+    "SELECT system.main.lower(function_name), function_type, coalesce(stability, ''), coalesce(CAST(parameter_types "
+    "AS VARCHAR), ''), coalesce(return_type, ''), internal FROM system.main.duckdb_functions()"
+)
+RUN_TEXT = frozenset(["query", "query_table"])
+"""Functions that read the tables a text names."""
+BOUND = ("struct_", "array_", "list_", "map_", "json_", "element_", "contains")
+"""Functions that x.y, x[1] and the like come to call after parsing: nobody may replace them."""
+OURS = frozenset(["+", "-", "row_number", "dense_rank", "count", "count_star", "sum"])
+"""What our own statements call."""
+STAMP = "_sharpdnf_stamp"
+
+
+@functools.lru_cache(maxsize=8)
+def own_signatures(extensions: frozenset[str]) -> frozenset[Signature]:
+    """The functions of a DuckDB with these extensions to which nobody has added anything."""
+    connection = duckdb.connect()
+    try:
+        for name in extensions:
+            try:
+                connection.execute(f"LOAD {name}" if name.isidentifier() else "SELECT 1")
+            except duckdb.Error:  # then its functions count as added
+                continue
+        return frozenset(connection.execute(LIST).fetchall())
+    finally:
+        connection.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What a connection has."""
+
+    builtin: Functions
+    own: frozenset[str]
+    added: frozenset[str]
+    """Names of macros and Python functions, and of functions of extensions that could not be loaded to compare."""
+
+    @property
+    def replacing(self) -> frozenset[str]:
+        """Added names that SQL may call without naming them: operators, and what the syntax stands for."""
+        return frozenset(name for name in self.added if name in self.own or not name.isidentifier())
+
+
+class FunctionList:
+    """The functions of one connection, read again when the catalog changed."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self.connection = connection
+        self._known: Listing | None = None
+        self._last = self._step = 0
+
+    def last(self) -> Listing:
+        """As they were when last looked at."""
+        return self._known or self.current()
+
+    def current(self) -> Listing:
+        """As they are now."""
+        stamp = self._stamp()
+        if self._known is None or stamp is None or stamp - self._last != self._step:
+            self._known = self._read()
+        else:
+            self._last = stamp
+        return self._known
+
+    def called(self, names: frozenset[str], sql: str) -> frozenset[str]:
+        """The added functions that a text calls, by name, by an operator or by other syntax."""
+        found = self.current()
+        called = names & found.added
+        if found.replacing:
+            parsed, text = self._parsed_calls(sql) | OURS, sql.lower()
+            called |= {n for n in found.replacing if n in parsed or n in text or n.startswith(BOUND)}
+        return called
+
+    def _parsed_calls(self, sql: str) -> frozenset[str]:
+        """The functions that DuckDB's parser makes of a text, among them those of operators."""
+        tree = self.connection.execute("SELECT system.main.json_serialize_sql(CAST(? AS VARCHAR))", [sql]).fetchall()
+        names: list[str] = re.findall(r'"function_name":("(?:[^"\\]|\\.)*")', tree[0][0])
+        return frozenset(json.loads(name).lower() for name in names)
+
+    def _read(self) -> Listing:
+        first, second = self._stamp(), self._stamp()
+        listed: list[Signature] = self.connection.execute(LIST).fetchall()
+        ours = own_signatures(self._loaded())
+        third = self._stamp()
+        self._step = 0  # no two stamps are equal: read again next time
+        if first is not None and second is not None and third is not None and third - second == second - first:
+            self._last, self._step = third, second - first
+        builtin = Functions(
+            frozenset(name for name, kind, *_ in listed if kind == "aggregate"),
+            frozenset(name for name, _, stability, *_ in listed if stability == "VOLATILE") | RUN_TEXT,
+        )
+        added = frozenset(s[0] for s in listed if not s[-1]) | {s[0] for s in frozenset(listed) - ours}
+        return Listing(builtin, frozenset(s[0] for s in ours), added)
+
+    def _loaded(self) -> frozenset[str]:
+        """The extensions loaded here; without external access DuckDB does not tell, and those linked in stand for them.
+
+        The functions of others are then taken for the user's own, so they are refused.
+        """
+        listed = "SELECT extension_name FROM system.main.duckdb_extensions() WHERE loaded"
+        try:
+            rows = self.connection.execute(listed).fetchall()
+        except duckdb.PermissionException:
+            with duckdb.connect() as fresh:
+                rows = fresh.execute(listed).fetchall()
+        return frozenset(name for (name,) in rows)
+
+    def _stamp(self) -> int | None:
+        """The number of a catalog entry made just now; None where none can be made."""
+        try:
+            self.connection.execute(f"CREATE OR REPLACE TEMP VIEW {STAMP} AS SELECT 1 AS x")
+            found = self.connection.execute(
+                f"SELECT view_oid FROM system.main.duckdb_views() WHERE view_name = '{STAMP}' AND temporary"
+            ).fetchall()
+        except duckdb.Error:
+            return None
+        return int(found[0][0]) if found else None
