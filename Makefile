@@ -70,6 +70,7 @@ wheel: $(VENV)/tools  ## dist/sharpdnf-*.whl, tried in an empty environment
 # The kernels under sanitizers, in a copy of the package of their own. The C++ runtime is preloaded too, or the sanitizer
 # does not see exceptions. Markers choose the tests (pyproject.toml says what each means): timings mean nothing here.
 SANITIZED = PYTHONPATH=build/$@/site PYTHONMALLOC=malloc LD_PRELOAD="$(foreach name,$(1) stdc++,$(shell c++ -print-file-name=lib$(name).so))"
+ADDRESS := address,undefined
 define build_sanitized
 	$(BIN)/cmake -S . -B build/$@ -DSHARPDNF_SANITIZE=$(1) -DPython_EXECUTABLE=$(abspath $(BIN))/python >/dev/null
 	$(BIN)/cmake --build build/$@ -j 2
@@ -78,7 +79,7 @@ define build_sanitized
 endef
 
 sanitize: $(VENV)/dependencies  ## native code under address and undefined-behaviour sanitizers
-	$(call build_sanitized,"address,undefined")
+	$(call build_sanitized,$(ADDRESS))
 	$(call SANITIZED,asan ubsan) \
 	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 \
 	$(BIN)/python -m pytest -p no:cacheprovider -m "native and not speed" $(TESTS)

@@ -35,8 +35,13 @@ class Hierarchy {
             if (stuck_) return Outcome::stuck;
             if (plain.normal()) return Outcome::plain;
         }
+        return solve(f, bounds) ? Outcome::bounds : Outcome::stuck;
+    }
+    // The same without the plain doubles: false if the formula does not come apart.
+    bool solve(const Formula &f, Bounds &bounds) {
+        if (f.size() > kMaxLiterals) return false;
         bounds = whole<Bounds>(f);
-        return stuck_ ? Outcome::stuck : Outcome::bounds;
+        return !stuck_;
     }
 
   private:
