@@ -23,7 +23,7 @@ LAYERS = [
     "compiled circuit_compile circuit_formats nnf formats simplify generate learn",
     "engines",
     "analysis circuit_analysis sensitivity",
-    "sql",
+    "sql fronts",
     "paper",
     "cli",
 ]

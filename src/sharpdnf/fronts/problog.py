@@ -31,7 +31,7 @@ from sharpdnf import _native
 from sharpdnf.builder import Builder, Gate
 from sharpdnf.circuit import Circuit
 from sharpdnf.dnf import FloatArray
-from sharpdnf.engines.counting import Seed, count, make_limit, make_rng
+from sharpdnf.engines.front import Seed, count, make_limit, make_rng
 from sharpdnf.engines.sampling import draws_needed, successes_needed
 from sharpdnf.errors import InvalidProgram, MissingExtra
 from sharpdnf.estimate import GUARANTEES, Estimate, Limit, check_tolerance, exact_estimate, safe_log
@@ -356,7 +356,7 @@ def _gate(
 ) -> Gate | bool:
     kind = int(program.kind[g])
     if kind == VAR:
-        return variables[program.arg[g]]
+        return variables[int(program.arg[g])]
     read = [value[int(h)] for h in program.inputs[program.indptr[g] : program.indptr[g + 1]]]
     if kind == NOT:
         return builder.not_(read[0])
@@ -368,7 +368,7 @@ def _gate(
 
 
 def _inside_first(program: Program, gates: set[int]) -> list[int]:
-    """Conjunctions of a circle in an order in which inputs come first; those that only wait for themselves are false."""
+    """Conjunctions of a circle, inputs first; those that only wait for themselves are false and left out."""
     order: list[int] = []
     read_by = {g: program.inputs[program.indptr[g] : program.indptr[g + 1]].tolist() for g in gates}
     open_inputs = {g: [h for h in read if h in gates] for g, read in read_by.items()}

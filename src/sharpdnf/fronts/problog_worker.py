@@ -60,7 +60,7 @@ def main() -> None:
         line = location[1] if isinstance(location, tuple) and len(location) > 1 else getattr(error, "lineno", None)
         message = getattr(error, "base_message", None) or str(error) or type(error).__name__
         answer = {"error": f"{type(error).__name__}: {message}", "line": line}
-    print(json.dumps(answer))
+    sys.stdout.write(json.dumps(answer) + "\n")
 
 
 if __name__ == "__main__":
