@@ -8,10 +8,72 @@ conjunction or a disjunction of nodes, negative for negation), the queries and t
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
+import os
 import sys
 import warnings
 from typing import Any
+
+LIBRARIES = {
+    *("aggregate", "apply", "assert", "builtin", "collect", "control", "cut", "lists", "record", "scope", "string"),
+}
+"""What use_module may load: ProbLog's own, without those that open databases or change what a probability is."""
+
+
+class Refused(Exception):
+    """The program asks for what is not done here. ``location`` is (file, line, column), as in ProbLog's own errors."""
+
+    def __init__(self, message: str, location: Any) -> None:
+        super().__init__(message)
+        self.location = location
+
+
+def guard_loading() -> None:
+    """From now on a program loads ProbLog's own libraries only: a Python file would run as it is read."""
+    import problog
+    from problog.clausedb import ClauseDB
+
+    folders = {os.path.realpath(path) for path in problog.library_paths}
+
+    def guarded(load: Any) -> Any:
+        @functools.wraps(load)
+        def checked(self: Any, filename: Any, *args: Any, **named: Any) -> Any:
+            path = os.path.realpath(str(self.resolve_filename(filename)).strip("'"))
+            stem = os.path.splitext(os.path.basename(path))[0]
+            if os.path.dirname(path) not in folders or stem not in LIBRARIES:
+                raise Refused(
+                    f"{filename} is not loaded: only ProbLog's own libraries are ({', '.join(sorted(LIBRARIES))}), "
+                    "because foreign code would run; put the clauses into the program",
+                    self.lineno(named.get("location")),
+                )
+            return load(self, filename, *args, **named)
+
+        return checked
+
+    ClauseDB.use_module, ClauseDB.consult = guarded(ClauseDB.use_module), guarded(ClauseDB.consult)
+
+
+def check_probabilities(program: Any) -> None:
+    """Probabilities that are written as numbers must be some, whether or not a query needs them."""
+    from problog.logic import Or
+
+    for statement in program:
+        heads = getattr(statement, "heads", None) or [getattr(statement, "head", statement)]
+        if isinstance(statement, Or):  # an annotated disjunction without a body
+            heads = statement.to_list()
+        total = 0.0
+        for head in heads:
+            given = getattr(head, "probability", None)
+            if given is None or not given.is_constant() or not isinstance(given.compute_value(), int | float):
+                continue
+            p = float(given.compute_value())
+            line = program.lineno(head.location)
+            if not 0.0 <= p <= 1.0:
+                raise Refused(f"{head} has the probability {p:g}: expected a number between 0 and 1", line)
+            total += p
+        if total > 1.0 + 1e-9:
+            raise Refused(f"the probabilities of an annotated disjunction add up to {total:g}, more than 1", line)
 
 
 def ground(text: str) -> dict[str, Any]:
@@ -20,8 +82,11 @@ def ground(text: str) -> dict[str, Any]:
     from problog.formula import LogicFormula
     from problog.program import PrologString
 
+    guard_loading()
+    program = PrologString(text)
+    check_probabilities(program)
     engine = DefaultEngine()
-    found = engine.ground_all(engine.prepare(PrologString(text)), target=LogicFormula(avoid_name_clash=True))
+    found = engine.ground_all(engine.prepare(program), target=LogicFormula(avoid_name_clash=True))
     groups: dict[str, int] = {}
     nodes: list[Any] = []
     for _, node, kind in found:
@@ -59,7 +124,8 @@ def main() -> None:
         location = getattr(error, "location", None)
         line = location[1] if isinstance(location, tuple) and len(location) > 1 else getattr(error, "lineno", None)
         message = getattr(error, "base_message", None) or str(error) or type(error).__name__
-        answer = {"error": f"{type(error).__name__}: {message}", "line": line}
+        kind = "" if isinstance(error, Refused) else f"{type(error).__name__}: "
+        answer = {"error": f"{kind}{message}", "line": line}
     sys.stdout.write(json.dumps(answer) + "\n")
 
 
