@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import json
 import subprocess
 import sys
@@ -99,3 +100,9 @@ def test_the_command_answers_and_says_what_is_wrong(tmp_path: Path) -> None:
     bad = run("a.\nb :- c d.\nquery(a).")
     assert (bad.returncode, bad.stdout) == (2, "")
     assert "p.pl:2:" in bad.stderr
+
+
+def test_the_page_about_logic_programs_is_true() -> None:
+    page = Path(__file__).resolve().parent.parent / "docs" / "logic.md"
+    outcome = doctest.testfile(str(page), module_relative=False)
+    assert (outcome.attempted, outcome.failed) == (4, 0)
