@@ -19,6 +19,7 @@ void bind_frontier(nb::module_ &);
 void bind_reach(nb::module_ &);
 void bind_circuit(nb::module_ &);
 void bind_cutsets(nb::module_ &);
+void bind_fixpoint(nb::module_ &);
 void bind_exact(nb::module_ &);
 void bind_compiled(nb::module_ &);
 void bind_pivot(nb::module_ &);
@@ -41,6 +42,7 @@ NB_MODULE(_native, m) {
     bind_reach(m);
     bind_circuit(m);
     bind_cutsets(m);
+    bind_fixpoint(m);
     bind_exact(m);
     bind_compiled(m);
     bind_pivot(m);

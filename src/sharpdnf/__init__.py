@@ -66,7 +66,7 @@ _HOME = {
     "connect": "sql",
     "ProbDB": "sql",
 }
-_FRONTS = ("network", "faulttree")
+_FRONTS = ("network", "faulttree", "problog")
 _EXTRA = {"torch": "neural", "safetensors": "neural", "duckdb": "sql", "sqlglot": "sql", "pyarrow": "sql"}
 __all__ = [  # noqa: RUF022 - in the order a newcomer meets them
     "DNF", "Batch", "read", "reads", "write", "writes",

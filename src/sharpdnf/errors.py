@@ -4,6 +4,7 @@ SharpDNFError
 ├── ParseError          a file or text is not a weighted DNF: says file, line and what was expected
 ├── InvalidFormula      arrays or clauses that are not a DNF, or impossible generator requests
 ├── InvalidNetwork      links, nodes or terminals that are no network: says which row or file line
+├── InvalidProgram      a logic program that cannot be read or grounded: says the line
 ├── UnknownEngine       no engine of that name (did you mean ...?)
 ├── MissingExtra        the engine or feature needs an optional dependency: says what to install
 ├── LimitError          a formula is larger than a stated memory limit
@@ -48,6 +49,10 @@ class InvalidFormula(SharpDNFError, ValueError):
 
 class InvalidNetwork(SharpDNFError, ValueError):
     """Links, nodes or terminals that cannot be a network."""
+
+
+class InvalidProgram(SharpDNFError, ValueError):
+    """A logic program cannot be read, grounded or answered."""
 
 
 class UnknownEngine(SharpDNFError, ValueError):

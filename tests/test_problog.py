@@ -1,0 +1,108 @@
+"""Logic programs: ProbLog's own numbers where it gives them, and clear errors for bad programs."""
+
+from __future__ import annotations
+
+import doctest
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sharpdnf import problog
+from sharpdnf.errors import InvalidProgram
+
+pytest.importorskip("problog")
+GRAPH = "0.6::e(1,2). 0.1::e(2,1). 0.4::e(2,5). 0.3::e(2,6). 0.3::e(1,3). 0.8::e(3,4). 0.2::e(4,5). 0.7::e(5,6).\n"
+PROGRAMS = {
+    "coins": "0.4::heads(1). 0.6::heads(2). some :- heads(_). both :- heads(1), heads(2). query(some). query(both).",
+    "dice": "1/6::d(1); 1/6::d(2); 1/6::d(3); 1/6::d(4); 1/6::d(5); 1/6::d(6). odd :- d(X), 1 is X mod 2. query(odd).",
+    "alarm": """0.7::burglary. 0.2::earthquake.
+        0.9::alarm :- burglary, earthquake. 0.8::alarm :- burglary, \\+earthquake.
+        0.1::alarm :- \\+burglary, earthquake. person(john). person(mary). 0.8::calls(X) :- alarm, person(X).
+        0.1::calls(X) :- \\+alarm, person(X). evidence(calls(john)). evidence(calls(mary), false).
+        query(burglary). query(earthquake).""",
+    "cyclic path": GRAPH + "p(X,Y) :- e(X,Y). p(X,Y) :- e(X,Z), Y \\== Z, p(Z,Y). query(p(1,5)). query(p(1,X)).",
+    "evidence in a circle": GRAPH + "p(X,Y) :- e(X,Y). p(X,Y) :- p(X,Z), e(Z,Y). evidence(p(1,6)). query(p(2,1)).",
+    "heads with a body": "0.5::w. 0.2::a(X); 0.3::b(X); 0.4::c(X) :- w, n(X). n(1). n(2). query(a(X)). query(c(2)).",
+    "expressions": "P::b(K) :- K = 10, P is 1/K. 0.25::s(X) :- n(X). n(1). n(2). a :- b(10). a :- s(_). query(a).",
+    "inhibition": "0.3::x. 0.5::y. 0.4::stop. z :- x, \\+stop. z :- y. evidence(z). query(stop). query(x).",
+    "lists": ":- use_module(library(lists)).\n0.3::p(X) :- member(X,[1,3]). q :- p(1), \\+p(3). query(q). query(p(1)).",
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_exact_answers_are_problogs(name: str) -> None:
+    from problog import get_evaluatable
+    from problog.program import PrologString
+
+    expected = get_evaluatable().create_from(PrologString(PROGRAMS[name])).evaluate()
+    found = problog.query(PROGRAMS[name], guarantee="exact")
+    assert {key: answer.prob for key, answer in found.items()} == pytest.approx(
+        {str(key): value for key, value in expected.items()}, abs=1e-9
+    )
+    assert all(answer.guarantee == "exact" and answer.met for answer in found.values())
+
+
+@pytest.mark.parametrize("name", ["alarm", "cyclic path", "evidence in a circle"])
+def test_sampled_answers_keep_their_promise(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    exact = problog.query(PROGRAMS[name], guarantee="exact")
+    monkeypatch.setattr(problog, "to_circuit", lambda program: None)
+    relative = problog.query(PROGRAMS[name], guarantee="relative", epsilon=0.1, delta=1e-6, rng=1)
+    additive = problog.query(PROGRAMS[name], guarantee="additive", epsilon=0.02, delta=1e-6, rng=1)
+    for key, answer in exact.items():
+        assert relative[key].prob == pytest.approx(answer.prob, rel=0.1)
+        assert additive[key].prob == pytest.approx(answer.prob, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("program", "message"),
+    [
+        ("a.\nb :- c d.\nquery(a).", "<program>:2: ParseError"),
+        ("0.5::p(X) :- true.\nquery(p(X)).", "<program>:1: NonGround"),
+        ("0.5::a.", "no query"),
+        ("0.5::a.\nb :- a, zzz(1).\nquery(b).", "<program>:2: .*zzz/1"),
+        ("a.\n1.5::b.\nquery(a).", "<program>:2: .*between 0 and 1"),
+        ("0.7::a; 0.6::b.\nquery(b).", "<program>:1: .*more than 1"),
+        ("c.\n0.7::a; 0.6::b :- c.\nquery(b).", "<program>:2: .*more than 1"),
+        ("0.5::a. b :- a.\nevidence(a). evidence(b,false).\nquery(b).", "evidence cannot hold"),
+        ("0.5::x. a :- \\+b, x. b :- \\+a.\nquery(a).", "[Nn]egative"),
+    ],
+)
+def test_a_bad_program_is_refused(program: str, message: str) -> None:
+    with pytest.raises(InvalidProgram, match=message):
+        problog.query(program, guarantee="exact")
+
+
+def test_recursion_without_an_end_ends_at_the_time_limit() -> None:
+    with pytest.raises(InvalidProgram, match="time limit"):
+        problog.query("n(X) :- Y is X+1, n(Y).\nquery(n(0)).", timeout=3)
+
+
+@pytest.mark.parametrize("how", [":- use_module('{}').", ":- consult('{}').", "b :- X = use_module('{}'), call(X)."])
+def test_foreign_code_does_not_run(how: str, tmp_path: Path) -> None:
+    (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    with pytest.raises(InvalidProgram, match="only ProbLog's own libraries"):
+        problog.query("b.\n" + how.format(tmp_path / "evil.py") + "\nquery(b).")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_the_command_answers_and_says_what_is_wrong(tmp_path: Path) -> None:
+    def run(text: str) -> subprocess.CompletedProcess[str]:
+        (tmp_path / "p.pl").write_text(text)
+        command = [sys.executable, "-m", "sharpdnf.cli", "problog", str(tmp_path / "p.pl"), "--json"]
+        return subprocess.run([*command, "--guarantee", "exact"], capture_output=True, text=True, check=False)
+
+    good = run(PROGRAMS["coins"])
+    assert good.returncode == 0, good.stderr
+    assert [json.loads(line)["prob"] for line in good.stdout.splitlines()] == pytest.approx([0.76, 0.24])
+    bad = run("a.\nb :- c d.\nquery(a).")
+    assert (bad.returncode, bad.stdout) == (2, "")
+    assert "p.pl:2:" in bad.stderr
+
+
+def test_the_page_about_logic_programs_is_true() -> None:
+    page = Path(__file__).resolve().parent.parent / "docs" / "logic.md"
+    outcome = doctest.testfile(str(page), module_relative=False)
+    assert (outcome.attempted, outcome.failed) == (4, 0)
