@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import json
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -106,3 +107,38 @@ def test_the_page_about_logic_programs_is_true() -> None:
     page = Path(__file__).resolve().parent.parent / "docs" / "logic.md"
     outcome = doctest.testfile(str(page), module_relative=False)
     assert (outcome.attempted, outcome.failed) == (4, 0)
+
+
+def random_program(rng: random.Random, tag: str) -> str:
+    """Facts, annotated disjunctions and rules, some of them in circles, negation only of what comes before."""
+    facts = [f"f{tag}{i}" for i in range(4)]
+    lines = [f"{rng.uniform(0.1, 0.9):.3f}::{name}." for name in facts]
+    p, q = rng.uniform(0.1, 0.5), rng.uniform(0.1, 0.5)
+    lines.append(f"{p:.3f}::x{tag}; {q:.3f}::y{tag} :- {rng.choice(facts)}.")
+    below = [*facts, f"x{tag}", f"y{tag}"]
+    heads = [f"r{tag}{i}" for i in range(4)]
+    for head in heads:
+        for _ in range(rng.randint(1, 3)):
+            body = [rng.choice(below) for _ in range(rng.randint(1, 2))] + rng.choices(heads, k=rng.randint(0, 1))
+            lines.append(f"{head} :- {', '.join(body)}.")
+    negated = f"\\+ {rng.choice(heads)}"
+    lines.append(f"top{tag} :- {rng.choice(heads)}, {negated}.")
+    lines.append(f"top{tag} :- {rng.choice(below)}, {negated}.")
+    return "\n".join([*lines, f"query(top{tag}).", *(f"query({head})." for head in heads)])
+
+
+def test_random_programs_give_the_numbers_of_problog() -> None:
+    rng = random.Random(5)
+    text = "\n".join(random_program(rng, f"_{i}_") for i in range(40))
+    from problog import get_evaluatable
+    from problog.program import PrologString
+
+    expected = {str(name): p for name, p in get_evaluatable().create_from(PrologString(text)).evaluate().items()}
+    answers = problog.query(text, guarantee="exact")
+    assert len(answers) == 200
+    assert {name: e.prob for name, e in answers.items()} == pytest.approx(expected, abs=1e-9)
+
+
+def test_a_probability_to_be_learned_is_refused() -> None:
+    with pytest.raises(InvalidProgram, match="Unknown function 't'"):
+        problog.query("t(0.3)::a. query(a).")

@@ -32,9 +32,9 @@ from sharpdnf.builder import Builder, Gate
 from sharpdnf.circuit import Circuit
 from sharpdnf.dnf import FloatArray
 from sharpdnf.engines.front import Seed, count, make_limit, make_rng
-from sharpdnf.engines.sampling import draws_needed, successes_needed
+from sharpdnf.engines.sampling import draws_needed, from_draws, successes_needed
 from sharpdnf.errors import InvalidProgram, MissingExtra
-from sharpdnf.estimate import GUARANTEES, Estimate, Limit, check_tolerance, exact_estimate, safe_log
+from sharpdnf.estimate import GUARANTEES, Estimate, Limit, check_tolerance, exact_estimate
 
 FALSE, TRUE, VAR, NOT, AND, OR = range(6)
 UNROLLED = 200_000
@@ -87,6 +87,9 @@ def query(
     check_tolerance(epsilon, delta)
     limit = make_limit(timeout, threads)
     ground = read_program(program, limit)
+    if ground.learnable:
+        learned = ", ".join(ground.names[variable] for variable in ground.learnable[:5])
+        raise InvalidProgram(f"the probability of {learned} is to be learned: write a number instead of t(...)")
     return answer(ground, guarantee=guarantee, epsilon=epsilon, delta=delta, rng=rng, limit=limit)
 
 
@@ -154,17 +157,9 @@ def _sampled(
         if gate in (FALSE, TRUE):
             out[name] = exact_estimate(0.0 if gate == TRUE else -math.inf, "trivial", seed=seed)
             continue
-        share = (k - 1) / (tried - 1) if relative and done else hits / tried if tried else 0.5
-        if relative and done:
-            low, high = share / (1.0 + epsilon), min(1.0, share / (1.0 - epsilon))
-        else:  # what so many draws prove with probability 1 - delta, by Hoeffding's inequality
-            width = epsilon if done else math.sqrt(math.log(2.0 / delta) / (2.0 * tried)) if tried else 1.0
-            low, high = max(0.0, share - width), min(1.0, share + width)
-        out[name] = Estimate(
-            log_prob=safe_log(share), log_lower=safe_log(low), log_upper=safe_log(high),
-            guarantee=guarantee if done else "none", engine="fixpoint", epsilon=epsilon, delta=delta, samples=tried,
-            met=bool(done), seed=seed, seconds=time.perf_counter() - started, info=info,
-        )  # fmt: skip
+        draws = {"draws": tried, "successes": hits, "complete": done}
+        found = from_draws(draws, "fixpoint", guarantee=guarantee, epsilon=epsilon, delta=delta, info=info)
+        out[name] = found.replace(seed=seed, seconds=time.perf_counter() - started)
     return out
 
 
