@@ -218,12 +218,13 @@ class EliminationGraph {
     std::vector<std::pair<int32_t, int32_t>> fresh_;
 };
 
-// The best of several orders: the search may take about as long as what it saves. Not found() if every order takes
-// more than `max_operations`.
-inline EliminationPlan plan_elimination(const EliminationGraph &graph, double max_operations) {
+// The best of several orders: the search may take about as long as what it saves, and `max_work` steps an order. Not
+// found() if every order takes more than `max_operations`.
+inline EliminationPlan plan_elimination(const EliminationGraph &graph, double max_operations,
+                                        int64_t max_work = std::numeric_limits<int64_t>::max()) {
     constexpr int kTries = 12;
     EliminationPlan best;
-    const int64_t allowed = 64 * graph.work() + (1 << 20);
+    const int64_t allowed = std::min(64 * graph.work() + (1 << 20), max_work);
     for (int attempt = 0; attempt < kTries; ++attempt) {
         EliminationGraph copy = graph;
         const bool fill = attempt != 1;
