@@ -105,11 +105,11 @@ class Auto {
     // Literals that the d-tree may look at unless exactness was asked for, and how large a formula may be for it.
     static constexpr int64_t kTreeWorkPerLiteral = 4, kTreeWork = 20000, kTreeLiterals = 20000;
     // What exactness may cost where it was not asked for, about a millisecond each: operations of an elimination, steps
-    // to find its order, literals that the d-tree may look at. Formulas 0 to 15 of a batch may each spend this, formula
+    // to find its order, literals that the d-tree may look at, operations of a diagram over a few variables. Formulas 0 to 15 of a batch may each spend this, formula
     // i spends a share of 16 / i, so that a batch of thousands pays for the first few only; below the least share of
     // the literals nothing is tried. An answer depends on the formula and its number, not on how a batch was cut.
     static constexpr double kExactOperations = 1e6, kExactPerLiteral = 100.0;
-    static constexpr int64_t kExactSearch = 1 << 20, kExactTree = 100000, kExactFormulas = 16;
+    static constexpr int64_t kExactSearch = 1 << 18, kExactTree = 100000, kExactFormulas = 16, kDiagramVars = 128;
     // Where sampling takes more than that: its operations a success and literal, how many are worth a search by all
     // methods, at most so many, and how many of them an operation of those methods takes.
     static constexpr double kSamplingOperations = 1.0 / 128.0, kSearchPays = 2e7, kSearchMost = 1e9, kSearchOperation = 512.0;
@@ -298,7 +298,10 @@ class Auto {
             const bool exact = grown(f, cheap > 0.0 ? share : 0.0, best, poll);
             if (exact && (!ask_.complement || best.miss.sure_upper - best.miss.sure_lower < 1e-9))
                 return settled(best, "a small d-tree decides it");
-            if (exact || enough(best)) return finish(best, why);
+            if (exact) return finish(best, why);
+            if (cheap > 0.0 && f.num_vars <= kDiagramVars && drawn(f, share, poll, found))
+                return settled(found, "a small decision diagram decides it");
+            if (enough(best)) return finish(best, why);
         }
         if (enough(best)) return finish(best, "the certified bounds are within epsilon");
         const double sampling = kSamplingOperations * size *
@@ -348,6 +351,13 @@ class Auto {
         options.max_elimination = operations;
         options.max_search = static_cast<int64_t>(share * static_cast<double>(kExactSearch));
         return tried(f, options, threads, poll, out);
+    }
+    // True if a decision diagram of few operations decides it: paths and other formulas with a small frontier.
+    bool drawn(const Formula &f, double share, Poll &poll, Answer &out) const {
+        ExactOptions options;
+        options.method = ExactMethod::diagram_kinds;
+        options.max_operations = share * static_cast<double>(kExactTree);
+        return tried(f, options, 1, poll, out);
     }
     // True if one of the exact methods decides it, all of them together within about so many operations of elimination.
     bool searched(const Formula &f, double operations, int threads, Poll &poll, Answer &out) const {
