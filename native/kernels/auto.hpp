@@ -273,12 +273,15 @@ class Auto {
 
     Answer solve(const Formula &f, uint64_t key, int64_t number, int threads, Poll &poll) const {
         // Told to stop, simplification leaves a formula over all variables of the batch: no array over these.
-        if (poll.look() && 8 * f.size() < f.num_vars) return finish(at_a_glance(f), "the time limit");
+        const bool late = poll.look();
+        if (late && 8 * f.size() < f.num_vars) return finish(at_a_glance(f), "the time limit");
         const auto size = static_cast<double>(f.size());
         const double share = std::min(1.0, static_cast<double>(kExactFormulas) / (1.0 + static_cast<double>(number)));
         const double cheap = share * kExactOperations >= kExactPerLiteral * size ? share * kExactOperations : 0.0;
         Answer found = unknown(Method::exact);
-        if (ask_.promise == Promise::exact) {
+        if (late) {
+            found.stopped = "time limit";  // small formulas would be solved before anybody looked at the clock again
+        } else if (ask_.promise == Promise::exact) {
             if (searched(f, kEver, threads, poll, found)) return settled(found, "exact was asked for");
         } else if (promises() && cheap > 0.0 && eliminated(f, cheap, share, threads, poll, found)) {
             return settled(found, "elimination takes few operations");
