@@ -6,7 +6,7 @@ SOURCES := pyproject.toml CMakeLists.txt $(shell find src native -type f -not -n
 export OMP_NUM_THREADS ?= 1
 export MKL_NUM_THREADS ?= 1
 
-.PHONY: help demo test lint bench bench-exact bench-neural bench-sql wheel sanitize sanitize-threads fuzz native clean
+.PHONY: help demo test lint bench bench-exact bench-neural bench-sql bench-network wheel sanitize sanitize-threads fuzz native clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 16
@@ -61,6 +61,9 @@ bench-sql: $(VENV)/installed  ## probabilistic SQL against the rewritten SQL its
 	$(BIN)/pip install -q tpchgen-cli
 	$(BIN)/python benchmarks/sql.py
 
+bench-network: $(VENV)/installed  ## networks: a million links in passes over them, grids exactly, rare failures
+	$(BIN)/python benchmarks/network.py
+
 wheel: $(VENV)/tools  ## dist/sharpdnf-*.whl, tried in an empty environment
 	rm -rf dist build/wheel-check
 	$(BIN)/pip wheel -q --no-build-isolation --no-deps -w dist .
@@ -71,6 +74,7 @@ wheel: $(VENV)/tools  ## dist/sharpdnf-*.whl, tried in an empty environment
 # The kernels under sanitizers, in a copy of the package of their own. The C++ runtime is preloaded too, or the sanitizer
 # does not see exceptions. Markers choose the tests (pyproject.toml says what each means): timings mean nothing here.
 SANITIZED = PYTHONPATH=build/$@/site PYTHONMALLOC=malloc LD_PRELOAD="$(foreach name,$(1) stdc++,$(shell c++ -print-file-name=lib$(name).so))"
+ADDRESS := address,undefined
 define build_sanitized
 	$(BIN)/cmake -S . -B build/$@ -DSHARPDNF_SANITIZE=$(1) -DPython_EXECUTABLE=$(abspath $(BIN))/python >/dev/null
 	$(BIN)/cmake --build build/$@ -j 2
@@ -79,7 +83,7 @@ define build_sanitized
 endef
 
 sanitize: $(VENV)/dependencies  ## native code under address and undefined-behaviour sanitizers
-	$(call build_sanitized,"address,undefined")
+	$(call build_sanitized,$(ADDRESS))
 	$(call SANITIZED,asan ubsan) \
 	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 \
 	$(BIN)/python -m pytest -p no:cacheprovider -m "native and not speed" $(TESTS)

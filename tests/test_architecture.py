@@ -14,16 +14,16 @@ import sharpdnf
 PACKAGE = Path(sharpdnf.__file__).parent
 # A module may import those of its own layer and of the layers before it. Folders are named as one.
 LAYERS = [
-    "errors streams",
+    "errors streams notebook",
     "files",
     "estimate",
     "_native",
-    "dnf",
+    "dnf algebra",
     "circuit builder relax",
     "compiled circuit_compile circuit_formats nnf formats simplify generate learn",
     "engines",
     "analysis circuit_analysis sensitivity",
-    "sql",
+    "fronts sql",
     "paper",
     "cli",
 ]
@@ -80,6 +80,36 @@ def test_an_import_that_points_back_is_found(line: str) -> None:
 def test_every_module_has_a_layer() -> None:
     modules = {path.relative_to(PACKAGE).with_suffix("").parts[0] for path in PACKAGE.rglob("*.py")}
     assert modules - {"__init__"} <= set(LEVEL)
+
+
+def sql_imports(path: Path) -> list[str]:
+    """The modules of ``sharpdnf.sql`` that a file imports anywhere, without that prefix."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        module = node.module or "" if isinstance(node, ast.ImportFrom) else ""
+        if module.startswith("sharpdnf.sql."):
+            found.append(module.removeprefix("sharpdnf.sql."))
+    return found
+
+
+SQL_ROOMS = ["refusal", "backends", "parse", "bind", "emit", "rewrite"]
+"""In the order of the imports: emitting knows the tree, and the rewriting asks the database about what it emits."""
+
+
+def test_the_rooms_of_sql_import_one_way() -> None:
+    for level, room in enumerate(SQL_ROOMS[1:], start=1):
+        for path in (PACKAGE / "sql" / room).glob("*.py"):
+            others = {module.split(".")[0] for module in sql_imports(path)}
+            assert others <= set(SQL_ROOMS[: level + 1]), f"{path.relative_to(PACKAGE)} imports {sorted(others)}"
+
+
+def test_no_module_asks_which_database_it_talks_to() -> None:
+    for path in (PACKAGE / "sql").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Compare):
+                constants = {c.value for c in [node.left, *node.comparators] if isinstance(c, ast.Constant)}
+                about_dialect = "dialect" in ast.unparse(node)
+                assert not (about_dialect and constants & {"duckdb", "sqlite", "postgres"}), path
 
 
 def test_only_the_command_line_prints() -> None:

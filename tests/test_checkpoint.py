@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import safetensors.torch as safetensors  # noqa: E402
-from test_train import tiny_config  # noqa: E402
+from small_runs import tiny_config  # noqa: E402
 
 from sharpdnf.engines.sampling import label as sampling_label  # noqa: E402
 from sharpdnf.errors import CheckpointError  # noqa: E402

@@ -16,6 +16,8 @@ from sharpdnf.circuit_formats import from_json, from_nnf, lower, to_cnf, to_json
 from sharpdnf.errors import InvalidFormula, LimitError, ParseError
 from sharpdnf.relax import relax
 
+pytestmark = pytest.mark.native
+
 RANDOM = [random_circuit(np.random.default_rng([1, i]), outputs=1 + i % 3) for i in range(150)]
 
 

@@ -31,6 +31,8 @@ from sharpdnf.engines.circuit_sampling import kl_interval, looks_at, mixture_int
 from sharpdnf.errors import InvalidFormula, LimitError, NotMetWarning
 from sharpdnf.estimate import SERVES, Limit
 
+pytestmark = pytest.mark.native
+
 DELTA, EPSILON = 1e-6, 0.1  # a red test is a bug, not luck
 
 
@@ -220,6 +222,7 @@ def test_intervals_hold_at_every_number_of_draws() -> None:
                 assert 0.0 <= low <= hit / draws <= high <= 1.0
 
 
+@pytest.mark.threads
 def test_same_seed_same_answer_for_any_number_of_threads() -> None:
     for guarantee in ("relative", "additive"):
         for estimator in ("direct", "coverage"):

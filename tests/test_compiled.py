@@ -14,6 +14,8 @@ from sharpdnf.compiled import FALSE, SHANNON, TERM, TRUE, Compiled
 from sharpdnf.engines.dtree import compile as compile_tree
 from sharpdnf.engines.exact import compile as compile_dnf
 
+pytestmark = pytest.mark.native
+
 
 def circuits(dnf: DNF) -> list[Compiled]:
     found = [compile_dnf(dnf), compile_dnf(dnf, method="eliminate"), compile_tree(dnf), compile_tree(dnf, tables=False)]
@@ -39,6 +41,7 @@ def test_rows_against_enumeration(rows: int) -> None:
         assert isinstance(one, float) and one == log_prob[-1] and np.array_equal(alone, gradient[-1])
 
 
+@pytest.mark.threads
 def test_threads_change_nothing() -> None:
     rng = np.random.default_rng(1)
     dnf = random_dnf(rng, 30, 40, 3)

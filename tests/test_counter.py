@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 import os
@@ -16,42 +15,16 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import appendix  # noqa: E402
+from networks import formula  # noqa: E402
+from test_neural import run_engine  # noqa: E402
 
-from sharpdnf import DNF, count, count_many, formats  # noqa: E402
-from sharpdnf.engines.registry import find  # noqa: E402
+from sharpdnf import DNF, count_many, formats  # noqa: E402
 from sharpdnf.errors import CheckpointError, ConfigError, LimitError  # noqa: E402
-from sharpdnf.estimate import Limit  # noqa: E402
-from sharpdnf.generate import PaperSpec, paper, settings  # noqa: E402
-from sharpdnf.learn import inference  # noqa: E402
+from sharpdnf.generate import settings  # noqa: E402
 from sharpdnf.learn.counter import NeuralCounter, shipped  # noqa: E402
 from sharpdnf.learn.graph import Graph  # noqa: E402
 from sharpdnf.learn.inference import check_memory  # noqa: E402
 from sharpdnf.learn.model import Network, NetworkConfig  # noqa: E402
-from sharpdnf.learn.residuals import Residuals  # noqa: E402
-from sharpdnf.paper.calibrate import FEWEST, fit_residuals  # noqa: E402
-from sharpdnf.paper.rows import Row  # noqa: E402
-
-
-def formula(n: int = 60, w: int = 3, seed: int = 0) -> DNF:
-    return paper(PaperSpec(n, (3 * n) // 4, w), np.random.default_rng(seed))
-
-
-def held_out(count: int = 4000, spread: float = 0.1) -> list[Row]:
-    """Rows whose log residuals are normal with the given spread, over values and sizes."""
-    rng = np.random.default_rng(0)
-    rows = []
-    for i in range(count):
-        log_prediction, n = -float(rng.exponential(2.0)), (50, 500, 2500, 10_000)[i % 4]
-        log_label = log_prediction + spread * float(rng.normal())
-        known = ("paper", "ab", "structure", i, 0, n, n, 3, "plain", 0.005, log_label, log_prediction)
-        rows.append(Row(*known, -math.inf, 0.0, 0.05, 0.0, 0.0, 0.0))
-    return rows
-
-
-@pytest.fixture(scope="module")
-def counter() -> NeuralCounter:
-    torch.manual_seed(0)
-    return NeuralCounter(Network(NetworkConfig(k=16, iterations=4)), fit_residuals(held_out()), card={"seed": 1})
 
 
 def test_predict_is_the_network_as_it_is(counter: NeuralCounter) -> None:
@@ -64,16 +37,6 @@ def test_predict_is_the_network_as_it_is(counter: NeuralCounter) -> None:
     assert estimate.guarantee == "none" and "not a guarantee" in estimate.info["interval"]
     assert estimate.log_lower < estimate.log_prob < estimate.log_upper <= 0.0
     assert estimate.seconds > 0
-
-
-@pytest.mark.parametrize("block", [7, 64, 10**6])
-def test_blocks_change_nothing(counter: NeuralCounter, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    dnfs = [formula(40, 5, seed) for seed in range(3)]
-    with torch.inference_mode():
-        expected = counter.network.trace(Graph.of(dnfs)).numpy()
-        monkeypatch.setattr(inference, "BLOCK", block)
-        found = np.stack([mean.numpy() for mean, _ in inference.run_in_blocks(counter.network, Graph.of(dnfs))])
-    np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 def test_batches_keep_order_and_values(counter: NeuralCounter, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,20 +89,6 @@ def test_trivial_formulas_need_no_network(counter: NeuralCounter) -> None:
     assert 0.0 <= counter.predict(DNF.from_clauses([[1]], prob=[0.0])).prob <= 1.0
 
 
-def test_a_formula_beyond_the_memory_limit_is_refused_with_the_figure(counter: NeuralCounter) -> None:
-    small = NeuralCounter(counter.network, memory=1 << 20)
-    for call in (small.predict, small.trace, small.gradient, lambda dnf: small.predict_many([dnf])):
-        with pytest.raises(LimitError, match=r"needs 0\.3 GB, the memory limit is 0\.0 GB"):
-            call(formula())
-
-
-def test_a_million_variables_fit_eight_gigabytes() -> None:
-    class Shape:
-        num_vars, num_clauses, num_literals = 10**6, 750_000, 2_250_000
-
-    assert inference.memory_needed(Shape(), 128) < 8 << 30  # type: ignore[arg-type]
-
-
 def test_round_trip(counter: NeuralCounter, tmp_path: Path) -> None:
     counter.save_pretrained(tmp_path / "net")
     back = NeuralCounter.from_pretrained(tmp_path / "net")
@@ -183,71 +132,6 @@ def test_damaged_files_are_clear_errors(counter: NeuralCounter, tmp_path: Path, 
 def test_unknown_network_names_what_is_shipped() -> None:
     with pytest.raises(CheckpointError, match="no network 'nosuch'"):
         NeuralCounter.from_pretrained("nosuch")
-
-
-def test_residual_intervals_cover_as_often_as_they_say() -> None:
-    residuals = fit_residuals(held_out())
-    fresh = held_out(6000)[4000:]
-    for delta in (0.05, 0.2):
-        inside = 0
-        for row in fresh:
-            low, high = residuals.interval(row.log_prediction, row.n, delta)
-            assert low <= row.log_prediction <= high
-            inside += low <= min(row.log_label, 0.0) <= high
-        assert inside / len(fresh) > 1 - delta - 0.03
-    wide, narrow = (residuals.interval(-1.5, 500, delta) for delta in (0.01, 0.2))
-    assert wide[0] < narrow[0] < narrow[1] < wide[1]
-    assert Residuals.from_json(json.loads(json.dumps(residuals.to_json()))).interval(-1.5, 500, 0.2) == narrow
-    assert fit_residuals(held_out(10)).interval(-1.5, 500, 0.05) == (-math.inf, 0.0)
-
-
-def test_a_cell_with_few_residuals_borrows_but_covers_its_own() -> None:
-    """Small formulas leave errors of 0.1; the few large ones that were seen were off by 2."""
-    small = [row for row in held_out() if row.n < 5000]
-    large = [dataclasses.replace(row, n=10_000, log_label=row.log_prediction - 2.0) for row in small[:30]]
-    residuals = fit_residuals(small + large)
-    assert any(0 < count < FEWEST for count in residuals.counts[-1])
-    for row in large:
-        low, _ = residuals.interval(row.log_prediction, row.n, 0.05)
-        assert low <= row.log_label + 1e-5
-
-
-def run_engine(dnf: DNF, *, deadline: float = math.inf, **options: object) -> object:
-    return find("neural").run(
-        dnf, guarantee="none", epsilon=0.1, delta=0.05, rng=np.random.default_rng(0), limit=Limit(deadline), **options
-    )
-
-
-def test_engine_clips_to_certified_bounds(counter: NeuralCounter, tmp_path: Path) -> None:
-    counter.save_pretrained(tmp_path)
-    narrow = DNF.from_clauses([[1, 2, 3]], prob=[0.01, 0.01, 0.01])
-    estimate = run_engine(narrow, weights=str(tmp_path))
-    assert estimate.prob == pytest.approx(1e-6, rel=1e-6)
-    assert estimate.info["clipped to certified bounds"]
-    assert estimate.certified_lower <= estimate.lower <= estimate.prob <= estimate.upper <= estimate.certified_upper
-    assert estimate.guarantee == "none" and estimate.info["weights"] == str(tmp_path)
-
-
-def test_engine_stops_at_the_deadline_with_its_bounds(counter: NeuralCounter, tmp_path: Path) -> None:
-    counter.save_pretrained(tmp_path)
-    estimate = run_engine(formula(500), deadline=0.0, weights=str(tmp_path))
-    assert not estimate.met and estimate.certified_lower <= estimate.prob <= estimate.certified_upper
-    with pytest.raises(LimitError):
-        run_engine(formula(500), weights=str(tmp_path), memory_gb=0.01)
-
-
-def test_count_many_batches_and_agrees_with_count(counter: NeuralCounter, tmp_path: Path) -> None:
-    counter.save_pretrained(tmp_path)
-    dnfs = [formula(40, 5, seed) for seed in range(6)]
-    dnfs += [DNF.from_clauses([], num_vars=2), DNF.from_clauses([[]]), DNF.from_clauses([[1], [2]])]
-    together = count_many(dnfs, engine="neural", weights=str(tmp_path))
-    alone = [count(dnf, engine="neural", weights=str(tmp_path)) for dnf in dnfs]
-    np.testing.assert_allclose(together["prob"], [e.prob for e in alone], atol=1e-5)
-    np.testing.assert_allclose(together["upper"], [e.upper for e in alone], atol=1e-5)
-    late = count_many(dnfs, engine="neural", weights=str(tmp_path), timeout=0.0)
-    assert not late["met"][:6].any() and np.all(late["lower"] <= late["upper"])
-    with pytest.raises(ValueError, match="did you mean 'weights'"):
-        count_many(dnfs, engine="neural", weight="paper")
 
 
 EXAMPLES = Path(__file__).parent.parent / "examples"

@@ -29,6 +29,8 @@ from sharpdnf.engines.exact import METHODS, eliminate_factors, elimination_opera
 from sharpdnf.engines.exact import compile as compile_dnf
 from sharpdnf.estimate import Estimate, Limit
 
+pytestmark = pytest.mark.native
+
 ALONE = [method for method in METHODS if method not in ("auto", "hierarchy")]
 
 
@@ -282,6 +284,7 @@ def test_elimination_predicts_what_it_takes() -> None:
     assert run(dnf, "eliminate").info["operations"] == predicted
 
 
+@pytest.mark.threads
 def test_the_answer_does_not_depend_on_threads() -> None:
     rng = np.random.default_rng(4)
     dnf = random_dnf(rng, 90, 72, 3)
@@ -307,6 +310,7 @@ def test_operations_are_a_limit_and_bounds_hold(method: str) -> None:
     assert unsolved > 0
 
 
+@pytest.mark.speed
 @pytest.mark.parametrize("method", [*ALONE, "auto"])
 def test_time_limits_hold(method: str) -> None:
     start = time.monotonic()

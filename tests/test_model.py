@@ -12,10 +12,7 @@ import torch.nn.functional as F  # noqa: E402
 from sharpdnf.dnf import DNF  # noqa: E402
 from sharpdnf.errors import CheckpointError, ConfigError  # noqa: E402
 from sharpdnf.learn.graph import Graph  # noqa: E402
-from sharpdnf.learn.layers import LayerNormLSTM, lstm_elementwise  # noqa: E402
 from sharpdnf.learn.model import Network, NetworkConfig, load_network, predict_batch, save_network  # noqa: E402
-
-pytestmark = pytest.mark.native
 
 
 def random_formula(rng, n=7, m=5, width=3):
@@ -96,35 +93,6 @@ def test_order_and_batching_change_nothing():
     alone = predict_batch(net, [dnf])[0][0]
     assert torch.allclose(predict_batch(net, [shuffled])[0][0], alone, atol=1e-5)
     assert torch.allclose(predict_batch(net, [other, dnf, other])[0][1], alone, atol=1e-5)
-
-
-def test_kernels_equal_plain_torch_with_gradients():
-    """float64 takes the torch path: both paths must agree in value and in every gradient."""
-    rng = np.random.default_rng(3)
-    graph = Graph.of([random_formula(rng, 40, 60, 3), random_formula(rng, 11, 6, 5)])
-    fast = small_network(4, k=32)
-    slow = small_network(4, k=32).double()
-    results = []
-    for net, prob in ((fast, graph.prob.clone()), (slow, graph.prob.double())):
-        prob.requires_grad_()
-        net.zero_grad()
-        for states in net.run(graph.with_prob(prob), dense=True):
-            final = states
-        mean, std = net.read_out(final)
-        loss = (mean * std).sum() + final.literals[0].square().sum() + final.conjunctions[1].square().sum()
-        loss.backward()
-        results.append([loss.detach(), prob.grad, *(p.grad for p in net.parameters())])
-    for a, b in zip(*results, strict=True):
-        assert torch.allclose(a.double(), b.double(), rtol=2e-3, atol=2e-4 * float(b.abs().max() + 1))
-
-
-def test_forget_bias_and_carried_cell():
-    cell = LayerNormLSTM(8)
-    assert torch.equal(cell.shift[8:16], torch.ones(8))
-    gates, memory = torch.randn(5, 32), torch.randn(5, 8)
-    state, carried = lstm_elementwise(gates, memory, cell.gain, cell.shift)
-    assert torch.allclose(carried.mean(1), torch.zeros(5), atol=1e-5)  # normalised: it is what the next step sees
-    assert state.shape == (5, 8)
 
 
 def test_read_out_can_reach_probability_one():

@@ -13,12 +13,9 @@ from oracle import enumerate_log_prob
 from scipy import special, stats
 
 from sharpdnf import DNF, count, count_many
-from sharpdnf.engines.klm import klm, trials_needed
 from sharpdnf.engines.sampling import ESTIMATORS, draws_needed, label, sampling, successes_needed
 from sharpdnf.estimate import Limit
 from sharpdnf.generate import PaperSpec, paper
-
-pytestmark = pytest.mark.native
 
 HARD = {
     "tiny": DNF.from_clauses([[1, 2, 3], [2, 3, 4], [5, 6, -1]], np.full(6, 1e-70)),
@@ -130,16 +127,6 @@ def test_direct_sampling_keeps_its_promise() -> None:
     assert failures(run, dnf, epsilon, seeds) <= too_many(seeds, delta)
 
 
-@pytest.mark.parametrize("name", ["overlap", "shared", "mixed signs", "one clause"])
-def test_klm_keeps_its_promise(name: str) -> None:
-    epsilon, delta, seeds = 0.5, 0.3, 600
-
-    def run(rng: np.random.Generator) -> float:
-        return klm(HARD[name], guarantee="relative", epsilon=epsilon, delta=delta, rng=rng, limit=Limit()).log_prob
-
-    assert failures(run, HARD[name], epsilon, seeds) <= too_many(seeds, delta)
-
-
 def test_additive_draws_keep_their_promise() -> None:
     dnf, epsilon, delta, seeds = HARD["mixed signs"], 0.1, 0.2, 1500
     truth = math.exp(enumerate_log_prob(dnf))
@@ -213,10 +200,6 @@ def test_beyond_a_million_successes_the_bound_misses_the_least_by_one_at_most(ep
     k = successes_needed(float(epsilon), delta)
     assert summed_failure(k, Decimal(epsilon)) <= Decimal(delta) * (1 + Decimal("1e-12"))
     assert summed_failure(k - 2, Decimal(epsilon)) > Decimal(delta) * (1 - Decimal("1e-12"))
-
-
-def test_klm_trials_are_the_papers() -> None:
-    assert trials_needed(100, 0.1, 0.05) == math.ceil(8 * 1.1 * 100 * math.log(40) / 0.01)
 
 
 def test_the_grouped_estimator_needs_few_draws_for_a_shared_variable() -> None:

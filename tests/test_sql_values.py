@@ -423,7 +423,7 @@ def test_sqlite_unions_of_integers_and_reals_are_refused_by_name() -> None:
              "SELECT r + 0 FROM t UNION SELECT m + 1 FROM t", "SELECT 1 UNION SELECT m + 0.5 FROM t"]  # fmt: skip
     for sql in inner:
         for query in (f"SELECT c FROM k WHERE c IN ({sql})", f"WITH d(x) AS ({sql}) SELECT c FROM k JOIN d ON c = x"):
-            with pytest.raises(UnsupportedSQL, match="integers and reals|different affinities"):
+            with pytest.raises(UnsupportedSQL, match=r"integers and reals|different affinities"):
                 db.sql(query)
     kept = [f"SELECT c FROM k JOIN ({sql}) AS d ON c = d.x" for sql in (
         "SELECT m + 0 AS x FROM t UNION ALL SELECT r + 0 FROM t", "SELECT m + 0 AS x FROM t UNION SELECT 2",

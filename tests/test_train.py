@@ -2,14 +2,12 @@
 
 import csv
 import json
-import math
 import os
 import signal
 import subprocess
 import sys
 import time
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -17,30 +15,14 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from sharpdnf.cli.learn import _stages  # noqa: E402
-from sharpdnf.dnf import DNF  # noqa: E402
+from small_runs import tiny_config  # noqa: E402
+
 from sharpdnf.engines.sampling import label as sampling_label  # noqa: E402
 from sharpdnf.errors import CheckpointError, ConfigError, SharpDNFError  # noqa: E402
-from sharpdnf.learn.config import Config, LossConfig, MixConfig, NetworkConfig, OptimizerConfig, read_config  # noqa: E402
-from sharpdnf.learn.loss import Targets, accuracy, answer_loss, cauchy, kl, label_sigma, pseudo_huber, robust  # noqa: E402
-from sharpdnf.learn.stream import Example, ahead, draw_batch, draw_formula, num_nodes, pack  # noqa: E402
+from sharpdnf.learn.config import OptimizerConfig, read_config  # noqa: E402
 from sharpdnf.learn.train import Objective, Trainer, learning_rate, train  # noqa: E402
 
 EXPERIMENTS = Path(__file__).parent.parent / "experiments"
-TINY = MixConfig(kind="spread", num_vars=(4, 8), widths=(1, 2), mass=(0.3, 3.0), max_clauses=12, epsilon=0.1)
-
-
-def tiny_config(steps=40, **changes):
-    base = Config()
-    config = replace(
-        base,
-        network=NetworkConfig(k=16, iterations=3),
-        data=replace(base.data, mix=(TINY,), batch_nodes=400, validation=0, prefetch=0),
-        loss=LossConfig(kind="robust", dense=1.0),
-        optimizer=OptimizerConfig(learning_rate=5e-3, warmup_steps=10),
-        run=replace(base.run, steps=steps, checkpoint_minutes=0.0),
-    )
-    return replace(config, **changes)
 
 
 def weights(network):
@@ -115,7 +97,7 @@ def test_a_kill_loses_only_what_follows_the_checkpoint(tmp_path):
     script = tmp_path / "run.py"
     script.write_text(
         "import sys\nfrom pathlib import Path\nsys.path.insert(0, sys.argv[1])\n"
-        "from test_train import tiny_config, sampling_label, train\n"
+        "from test_train import sampling_label, tiny_config, train\n"
         "train(tiny_config(100000), Path(sys.argv[2]), sampling_label)\n"
     )
     run = tmp_path / "run"
@@ -156,40 +138,6 @@ def test_damaged_checkpoints_are_refused_and_kept(tmp_path):
         train(config, tmp_path, sampling_label)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("[run]\nstesp = 3\n", "did you mean run.steps"),
-        ("[runn]\nsteps = 3\n", "unknown key runn"),
-        ("[[data.mix]]\nwidth = 3\n", "data.mix.width"),
-        ("[run]\nsteps = 'many'\n", "must be of type int"),
-        ("[run]\nsteps = 0\n", "must be positive"),
-        ("[loss]\nkind = 'l2'\n", "loss.kind"),
-        ("[network]\nk = -1\n", "network k"),
-        ("[[data.mix]]\nstop = 0.5\n", "nothing to train on at progress 0.5"),
-        ("[[data.mix]]\nstop = 0.5\n[[data.mix]]\nstart = 0.6\n", "nothing to train on at progress 0.5"),
-        ("[[data.mix]]\nweight = 0\n", "nothing to train on at progress 0"),
-        ("[data]\nvalidation_vars = []\n", "validation_vars"),
-        ("[optimizer]\nbetas = [0.9, 1.5]\n", "betas"),
-        ("[dataset]\nseed = -1\n", "dataset.seed"),
-        ("[run\n", "="),
-    ],
-)
-def test_bad_experiment_files(tmp_path, text, message):
-    file = tmp_path / "bad.toml"
-    file.write_text(text)
-    with pytest.raises(ConfigError, match=message if message != "=" else None):
-        read_config(file)
-
-
-def test_missing_experiment_and_device(tmp_path):
-    with pytest.raises(ConfigError):
-        read_config(tmp_path / "none.toml")
-    config = tiny_config()
-    with pytest.raises(ConfigError, match=r"run\.device"):
-        train(replace(config, run=replace(config.run, device="toaster")), tmp_path, sampling_label)
-
-
 @pytest.mark.parametrize("file", sorted(EXPERIMENTS.glob("*.toml")), ids=lambda p: p.stem)
 def test_shipped_experiments_run(file, tmp_path):
     """Every shipped recipe takes two steps, on its own network, with its own loss, optimizer and first data."""
@@ -200,85 +148,10 @@ def test_shipped_experiments_run(file, tmp_path):
     assert all(torch.isfinite(p).all() for p in network.parameters())
 
 
-@pytest.mark.parametrize("file", sorted(EXPERIMENTS.glob("*.toml")), ids=lambda p: p.stem)
-def test_shipped_experiments_go_on_from_what_fits(file, monkeypatch):
-    """The stages before are there, end somewhere, and their weights have the shapes that are gone on with."""
-    monkeypatch.chdir(EXPERIMENTS.parent)
-    stages = _stages(file.relative_to(EXPERIMENTS.parent), read_config)
-    assert stages[0][1].run.init == ""
-    for (_, before), (_, after) in pairwise(stages):
-        assert before.network.k == after.network.k and (before.loss.dense > 0) == (after.loss.dense > 0)
-    first = {"t2": "t2-1-small", "t32": "paper"}.get(file.stem, stages[0][0].stem)
-    assert stages[0][0].stem == first and stages[-1][0].stem == file.stem
-
-
-def test_label_sigma_and_losses():
-    sigma = label_sigma(0.1, 0.05)
-    assert math.isclose(sigma, 0.0486, abs_tol=5e-5)
-    mean, std, label = torch.tensor([-1.0]), torch.tensor([0.3]), torch.tensor([-1.2])
-    normal = torch.distributions.Normal
-    expected = torch.distributions.kl_divergence(normal(mean, std), normal(label, torch.tensor([sigma])))
-    assert torch.allclose(kl(mean, std, label, sigma), expected)
-    for loss in (kl, robust):
-        assert float(loss(label, torch.tensor([sigma]), label, sigma)) == pytest.approx(0, abs=1e-6)
-        assert float(loss(mean, torch.tensor([sigma]), label, sigma)) > 0
-
-
-def test_cauchy_pulls_less_on_tiny_answers():
-    """Both penalties agree on small errors; a log error of 5 at an answer of e^-20 must not dominate."""
-    small, large = torch.tensor([0.01]), torch.tensor([100.0])
-    assert torch.allclose(cauchy(small), pseudo_huber(small), rtol=1e-3)
-    assert float(cauchy(large)) < 0.1 * float(pseudo_huber(large))
-    values = {
-        kind: float(answer_loss(LossConfig(kind=kind), *(torch.tensor([v]) for v in (-15.0, 0.0486, -20.0))))
-        for kind in ("kl", "robust", "cauchy")
-    }
-    assert values["kl"] > values["robust"] > values["cauchy"] > 0
-
-
-def test_targets_follow_the_graph():
-    dnf = DNF.from_clauses([[1, -2], [3]], [0.2, 0.5, 0.4])
-    log_prob = math.log(1 - 0.9 * 0.6)
-    targets = Targets.of([Example(dnf, log_prob, np.array([0.3, 0.4, 0.9]))] * 2)
-    assert torch.allclose(targets.clause_posterior[:2], torch.tensor([0.1, 0.4]) / (1 - 0.9 * 0.6))
-    assert targets.literal_posterior.tolist() == pytest.approx([0.3, 0.4, 0.9] * 2 + [0.7, 0.6, 0.1] * 2)
-
-
 def test_learning_rate_warms_up_and_falls():
     config = OptimizerConfig(learning_rate=1.0, warmup_steps=10, final=0.02)
     rates = [learning_rate(config, step, 100) for step in range(101)]
     assert rates[0] == pytest.approx(0.1, rel=0.01) and max(rates) == rates[9] and rates[100] == pytest.approx(0.02)
-
-
-def test_batches_are_pure_functions_of_their_index():
-    data = tiny_config().data
-    first, again = (draw_batch(data, sampling_label, 3, 5, 1, progress=0.0, marginals=True) for _ in range(2))
-    assert [e.log_prob for e in first] == [e.log_prob for e in again]
-    for seed, step, number in ((3, 6, 1), (3, 5, 0), (4, 5, 1)):
-        other = draw_batch(data, sampling_label, seed, step, number, progress=0.0, marginals=True)
-        assert [e.log_prob for e in first] != [e.log_prob for e in other]
-    assert len({e.dnf.num_vars for e in first}) == 1
-    assert sum(num_nodes(e.dnf) for e in first) <= data.batch_nodes
-
-
-def test_errors_of_the_side_thread_reach_the_loop():
-    def broken():
-        yield []
-        raise Interrupted
-
-    with pytest.raises(Interrupted):
-        list(ahead(broken, 2))
-    endless = ahead(lambda: iter(lambda: [], None), 2)
-    next(endless)
-    endless.close()  # stops its thread
-
-
-def test_pack_and_accuracy():
-    dnf = DNF.from_clauses([[1, 2]], num_vars=2)
-    batches = pack([Example(dnf, -1.0, None)] * 5, lambda example: num_nodes(example.dnf), 10)
-    assert [len(b) for b in batches] == [2, 2, 1]
-    shares = accuracy(torch.tensor([0.0, -1.0]), torch.tensor([-0.03, -1.0]))
-    assert shares == {0.02: 0.5, 0.05: 1.0, 0.10: 1.0, 0.15: 1.0}
 
 
 SHARED_RUN = """
@@ -400,69 +273,6 @@ def test_two_trainings_in_one_folder_exclude_each_other(tmp_path):
         first.wait()
     train(tiny_config(3), run, sampling_label)  # the lock of a killed process is none
     assert json.loads((run / "checkpoint.json").read_text())["state"]["step"] == 3
-
-
-STAGE = """
-[network]
-k = 8
-iterations = 2
-[loss]
-kind = "robust"
-dense = 1.0
-[optimizer]
-learning_rate = 1e-3
-[run]
-steps = 3
-batches = 2
-seed = SEED
-INIT
-[data]
-batch_nodes = 60
-validation = 0
-[[data.mix]]
-kind = "spread"
-num_vars = [4, 8]
-widths = [1, 2]
-mass = [0.3, 3.0]
-max_clauses = 12
-epsilon = 0.3
-"""
-
-
-def test_a_mix_may_ask_for_privileged_variables():
-    def most_frequent(privileged):
-        mix = MixConfig(kind="spread", num_vars=(100, 100), widths=(4,), mass=(5.0, 5.0), privileged=privileged)
-        formulas = [draw_formula(mix, 100, np.random.default_rng(i)) for i in range(40)]
-        return np.array([np.bincount(f.literals >> 1).max() / f.num_clauses for f in formulas])
-
-    always, never, either = most_frequent("always"), most_frequent("never"), most_frequent("random")
-    assert never.max() < 0.4 < always.min()
-    assert 8 <= (either > 0.4).sum() <= 32
-    with pytest.raises(ConfigError, match="privileged"):
-        MixConfig(privileged="sometimes")
-
-
-@pytest.mark.parametrize("processes", [1, 2])
-def test_a_stage_trains_what_it_goes_on_from(tmp_path, processes):
-    for number, init in enumerate(("", 'init = "first.toml"')):
-        text = STAGE.replace("SEED", str(number)).replace("INIT", init)
-        (tmp_path / ("first.toml", "second.toml")[number]).write_text(text)
-    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"] if processes == 2 else []
-    command = [sys.executable, *launcher, "-m", "sharpdnf.cli", "train", "second.toml", "--out", "runs/second"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=200, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    for name in ("first", "second"):
-        state = json.loads((tmp_path / "runs" / name / "checkpoint.json").read_text())["state"]
-        assert state["step"] == 3
-    (tmp_path / "first.toml").write_text(STAGE.replace("SEED", "1").replace("INIT", 'init = "second.toml"'))
-    circle = subprocess.run(
-        [sys.executable, "-m", "sharpdnf.cli", "train", "second.toml"], cwd=tmp_path, capture_output=True, text=True,
-        check=False,
-    )  # fmt: skip
-    assert circle.returncode == 2 and "circle" in circle.stderr
 
 
 @pytest.mark.parametrize("average", [0.0, 0.9])

@@ -10,8 +10,8 @@
 //   6. sampling, clipped to the bounds that are known by then
 //
 // Where P is close to 1 an error epsilon P says little about 1 - P, which is what matters there. So a relative answer
-// with P >= 1/2 is refined until 1 - P is within epsilon too, as far as a fixed number of operations goes; that serves
-// P as well, since epsilon (1 - P) <= epsilon P. Asked `of` the complement, only 1 - P counts.
+// with P >= 1/2 is refined until 1 - P is within epsilon too, for about as many operations as the answer took; that
+// serves P as well, since epsilon (1 - P) <= epsilon P. Asked `of` the complement, only 1 - P counts.
 #pragma once
 #include <array>
 #include <cmath>
@@ -105,8 +105,8 @@ class Auto {
     // Literals that the d-tree may look at unless exactness was asked for, and how large a formula may be for it.
     static constexpr int64_t kTreeWorkPerLiteral = 4, kTreeWork = 20000, kTreeLiterals = 20000;
     // What exactness may cost where it was not asked for, about a millisecond each: operations of an elimination, steps
-    // to find its order, literals that the d-tree may look at, operations of a diagram over a few variables. Formulas 0 to 15 of a batch may each spend this, formula
-    // i spends a share of 16 / i, so that a batch of thousands pays for the first few only; below the least share of
+    // to find its order, literals that the d-tree may look at, operations of a diagram over a few variables. Formulas 0
+    // to 15 of a batch may each spend this, formula i spends a share of 16 / (i + 1), so that a batch of thousands pays for the first few only; below the least share of
     // the literals nothing is tried. An answer depends on the formula and its number, not on how a batch was cut.
     static constexpr double kExactOperations = 1e6, kExactPerLiteral = 100.0;
     static constexpr int64_t kExactSearch = 1 << 18, kExactTree = 100000, kExactFormulas = 16, kDiagramVars = 128;
@@ -115,8 +115,11 @@ class Auto {
     static constexpr double kSamplingOperations = 1.0 / 128.0, kSearchPays = 2e7, kSearchMost = 1e9, kSearchOperation = 512.0;
     // Pairwise bounds cost about what so many draws cost; for so few clauses they cost nothing to speak of.
     static constexpr int64_t kPairsPayDraws = 1500, kPairsPayClauses = 300, kPairsPerLiteral = 16, kPairs = 100000, kMaxPairs = 20000000;
-    // 512-bit word operations and draws for 1 - P where nobody asked for it, and where somebody did.
-    static constexpr int64_t kOwnOperations = 50000, kOwnDraws = 1 << 17;
+    // What a d-tree may look at for 1 - P alone, where nobody asked for it and bounds have answered for P.
+    static constexpr int64_t kSpareWorkPerLiteral = 1, kSpareWork = 1000;
+    // 512-bit word operations and draws for 1 - P where nobody asked for it, and where somebody did. Where that many
+    // will not do, or bounds have answered for P, a few blocks of draws say at least how small 1 - P is.
+    static constexpr int64_t kOwnOperations = 50000, kOwnDraws = 1 << 17, kFewBlocks = 4;
     static constexpr int64_t kAskedOperations = 2000000000, kAskedDraws = int64_t{1} << 36;
     static constexpr int kConditioned = 8;
 
@@ -129,9 +132,13 @@ class Auto {
         for (int64_t c = 0; c < f.num_clauses; ++c)
             if (f.indptr[c] == f.indptr[c + 1]) return exactly(0.0, kNever, Method::trivial, "an empty clause");
         if (sparing) return finish(at_a_glance(f), "the time limit");
+        Plain plain;
         Bounds bounds;
-        if (hierarchy.solve(f, bounds))
-            return tight(bounds, Method::simplify, "common literals and independent parts decide it");
+        double units;
+        constexpr const char *why = "common literals and independent parts decide it";
+        const Hierarchy::Outcome outcome = hierarchy.solve(f, plain, units, bounds);
+        if (outcome == Hierarchy::Outcome::plain) return rounded(plain, units, Method::simplify, why);
+        if (outcome == Hierarchy::Outcome::bounds) return tight(bounds, Method::simplify, why);
         const SimplifyResult simple = simplify(f, {}, poll);
         const Formula rest = simple.unchanged ? f : simple.formula.view();
         Answer out;
@@ -162,6 +169,28 @@ class Auto {
             side->value = between(*side, false);
         }
         return out;
+    }
+    // The same of numbers that are right to `units` roundings: the smaller one of them says both logarithms.
+    static Answer rounded(const Plain &value, double units, Method method, const char *why) {
+        Answer out;
+        out.method = method, out.why = why;
+        const bool unlikely = value.p < 0.5;
+        const double small = unlikely ? value.p : value.q;
+        Side &near = unlikely ? out.hit : out.miss, &far = unlikely ? out.miss : out.hit;
+        near = around(std::log(small), units * kUnit);
+        far = around(log_of_rest(small), 2.5 * units * kUnit * small);  // the derivative is -1 / (1 - small)
+        return out;
+    }
+    // log(1 - x) for x in [0, 1/2]: what rounding takes from 1 - x is known exactly, so log1p, which is slow, is not needed.
+    static double log_of_rest(double x) {
+        const double rest = 1.0 - x;
+        return std::log(rest) + ((1.0 - rest) - x) / rest;
+    }
+    // A logarithm that is off by `slack`, and by what a library's log may err.
+    static Side around(double log, double slack) {
+        slack += 8.0 * kUnit * std::fabs(log);
+        const double lower = log - slack, upper = std::min(log + slack, 0.0);
+        return {log, lower, upper, lower, upper};
     }
     static void put_together(const Fold &fold, Answer &out) {
         if (fold.trivial()) return;
@@ -296,9 +325,12 @@ class Auto {
         if (ask_.promise == Promise::bounds) return finish(best, "an interval was asked for");
         if (poll.look()) return finish(best, "the time limit");
         if (cheap == 0.0 && enough(best)) return finish(best, "the certified bounds are within epsilon");
+        // Beyond exactness, all that follows may be for the sake of 1 - P only, although P was asked for: then it is to
+        // cost little.
+        const bool spare = required(best);
         if (f.size() <= kTreeLiterals) {
             const char *why = enough(best) ? "the certified bounds are within epsilon" : "a small d-tree decides it";
-            const bool exact = grown(f, cheap > 0.0 ? share : 0.0, best, poll);
+            const bool exact = grown(f, cheap > 0.0 ? share : 0.0, best, poll, spare);
             if (exact && (!ask_.complement || best.miss.sure_upper - best.miss.sure_lower < 1e-9))
                 return settled(best, "a small d-tree decides it");
             if (exact) return finish(best, why);
@@ -309,14 +341,15 @@ class Auto {
         if (enough(best)) return finish(best, "the certified bounds are within epsilon");
         const double sampling = kSamplingOperations * size *
                                 static_cast<double>(ask_.promise == Promise::additive ? ask_.draws : ask_.successes);
-        if (sampling >= kSearchPays) {
+        if (!spare && sampling >= kSearchPays) {
             if (searched(f, std::min(sampling, kSearchMost), threads, poll, found))
                 return settled(found, "sampling would take longer");
             narrow(best, found);
             if (enough(best)) return finish(best, "the certified bounds are within epsilon");
         }
         try {
-            return sampled(f, key, threads, poll, best);
+            if (spare && !worth_drawing(best)) return finish(best, "the certified bounds are within epsilon");
+            return sampled(f, key, threads, poll, best, spare);
         } catch (const Stopped &) {  // there was no time to plan
             return finish(best, "the time limit");
         }
@@ -378,11 +411,12 @@ class Auto {
     }
 
     // Narrows `best` by a d-tree; true if that is exact. With a share in what exactness may cost it goes on to the end.
-    bool grown(const Formula &f, double share, Answer &best, Poll &poll) const {
+    bool grown(const Formula &f, double share, Answer &best, Poll &poll, bool spare) const {
         DTreeOptions options;
         options.memory = ask_.memory;
         options.poll = &poll;
-        options.work_budget = std::max(kTreeWorkPerLiteral * f.size() + kTreeWork, static_cast<int64_t>(share * kExactTree));
+        const int64_t usual = spare ? kSpareWorkPerLiteral * f.size() + kSpareWork : kTreeWorkPerLiteral * f.size() + kTreeWork;
+        options.work_budget = std::max(usual, static_cast<int64_t>(share * kExactTree));
         if (share > 0.0) {
             // Bounds that are close enough would end it early.
         } else if (ask_.promise == Promise::relative) {
@@ -407,21 +441,27 @@ class Auto {
     };
     static constexpr int64_t kUnlimited = int64_t{1} << 62;
 
-    Answer sampled(const Formula &f, uint64_t key, int threads, Poll &poll, const Answer &best) const {
+    // Whether a few blocks of draws without a failure would narrow what bounds say of 1 - P.
+    bool worth_drawing(const Answer &best) const {
+        return best.miss.sure_upper > std::log(chernoff_end(0.0, kFewBlocks * LANES, ask_.delta / 3.0, true));
+    }
+    Answer sampled(const Formula &f, uint64_t key, int threads, Poll &poll, const Answer &best, bool spare) const {
         const bool fixed = ask_.promise == Promise::additive;
         const Streams streams(key);
-        SamplePlan plan = make_plan(f, fixed || ask_.complement ? Estimator::direct : Estimator::automatic, poll);
+        SamplePlan plan = make_plan(f, fixed || ask_.complement || spare ? Estimator::direct : Estimator::automatic, poll);
         if (fixed) return fixed_draws(plan, streams, threads, poll, best);
         Answer out = best;
         int64_t needed = ask_.successes, spent = 0;
         if (plan.chosen == Estimator::direct) {
             // A pilot, thrown away: how much a block costs, and whether P is close to 1.
-            const SampleResult pilot = sample(plan, streams.pilot, kUnlimited, LANES, threads, false, poll);
-            if (!pilot.complete) return cut(plan, pilot, best);
-            if (ask_.complement || likely(best) || 4 * pilot.successes >= 3 * LANES) {
+            SampleResult pilot;
+            if (!spare) pilot = sample(plan, streams.pilot, kUnlimited, LANES, threads, false, poll);
+            if (!spare && !pilot.complete) return cut(plan, pilot, best);
+            if (spare || ask_.complement || likely(best) || 4 * pilot.successes >= 3 * LANES) {
                 // Draws until there are enough for 1 - P, or an interval from a fixed number of them, or draws for P:
                 // each may go wrong with a third of delta.
-                if (failing(plan, streams, pilot, threads, poll, out) || ask_.complement) return out;
+                const int64_t blocks = spare ? kFewBlocks : blocks_for_failures(plan, streams, pilot, threads, poll);
+                if (failing(plan, streams, blocks, threads, poll, out) || ask_.complement) return out;
                 if (required(best)) return finish(best, "the certified bounds are within epsilon");
                 needed = ask_.third_successes, spent = out.samples;
             }
@@ -439,13 +479,21 @@ class Auto {
         return out;
     }
 
-    // Counts failures. True if `out` is the answer; else it holds what the draws say of 1 - P.
-    bool failing(SamplePlan &plan, const Streams &streams, const SampleResult &pilot, int threads, Poll &poll, Answer &out) const {
+    // How many blocks of draws 1 - P is worth.
+    int64_t blocks_for_failures(const SamplePlan &plan, const Streams &streams, const SampleResult &pilot, int threads, Poll &poll) const {
         const int64_t operations = ask_.complement ? kAskedOperations : kOwnOperations;
-        const int64_t most = LANES * std::max<int64_t>(2, operations / std::max<int64_t>(1, pilot.operations));
+        const int64_t blocks = std::max(kFewBlocks, operations / std::max<int64_t>(1, pilot.operations));
+        if (ask_.complement || blocks == kFewBlocks) return blocks;
+        // A longer pilot tells whether they will do. It is not among the draws that count, so it may decide.
+        const SampleResult longer = sample(plan, streams.pilot, kUnlimited, kFewBlocks * LANES, threads, false, poll);
+        const int64_t failures = longer.draws - longer.successes;
+        return ask_.third_successes * kFewBlocks > failures * blocks ? kFewBlocks : blocks;
+    }
+    // Counts failures. True if `out` is the answer; else it holds what the draws say of 1 - P.
+    bool failing(SamplePlan &plan, const Streams &streams, int64_t blocks, int threads, Poll &poll, Answer &out) const {
         plan.failures = true;
         const SampleResult result = sample(plan, streams.failures, ask_.third_successes,
-                                           std::min(most, ask_.complement ? kAskedDraws : kOwnDraws), threads, false, poll);
+                                           std::min(blocks * LANES, ask_.complement ? kAskedDraws : kOwnDraws), threads, false, poll);
         plan.failures = false;
         told(plan, result, out);
         out.complement = true;

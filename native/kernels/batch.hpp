@@ -26,6 +26,10 @@ inline std::vector<Row> count_batch(const Formula &all, const int64_t *formula_i
         std::vector<int64_t> indptr;
         try {
             Hierarchy hierarchy(all.num_vars);
+            // The clock costs as much as a small formula: it is looked at after some literals, and after every formula
+            // that took more than a pass over them.
+            constexpr int64_t kLook = 256;
+            int64_t unwatched = kLook;
             const auto one = [&](int64_t i, bool late) {
                 const int64_t first = formula_indptr[i], last = formula_indptr[i + 1], start = all.indptr[first];
                 const int64_t size = all.indptr[last] - start;
@@ -36,11 +40,13 @@ inline std::vector<Row> count_batch(const Formula &all, const int64_t *formula_i
                 const Answer answer = chooser.run({indptr.data(), all.literals + start, all.prob, last - first, all.num_vars},
                                                   splitmix64(state), numbers[i], each, own, hierarchy, sparing);
                 rows[i] = Row(answer);
+                unwatched += answer.method <= Method::simplify ? size + 8 : kLook;
                 if (details) (*details)[i] = answer;
             };
             for (int64_t i; (i = next.fetch_add(kTaken)) < num_formulas;)
                 for (const int64_t end = std::min(num_formulas, i + kTaken); i < end; ++i) {
-                    const bool late = own.look();
+                    if (unwatched >= kLook) unwatched = 0, own.look();
+                    const bool late = own.stopped();
                     if (own.abandoned() || failed.load(std::memory_order_relaxed)) return;
                     one(i, late);
                 }

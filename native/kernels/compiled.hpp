@@ -75,7 +75,10 @@ inline void compiled_slopes(const CompiledView &c, const double *prob, const std
             flow[b] = flow[b] + here * value[a].p;
         } else {
             const double p = prob[c.var[i]];
-            slope[c.var[i]] += (here * value[a].p).value() - (here * value[b].p).value();
+            // The difference of the smaller ones keeps its digits: near 1 that is the complements.
+            const Value &high = value[a], &low = value[b];
+            slope[c.var[i]] += high.p < high.q ? (here * high.p).value() - (here * low.p).value()
+                                               : (here * low.q).value() - (here * high.q).value();
             flow[a] = flow[a] + here * p;
             flow[b] = flow[b] + here * (1.0 - p);
         }

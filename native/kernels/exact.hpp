@@ -154,7 +154,7 @@ class ExactSolver {
     }
     bool by_hierarchy() {
         Bounds found;
-        if (original_.size() > Hierarchy::kMaxLiterals || !Hierarchy(original_.num_vars).solve(original_, found)) return false;
+        if (!Hierarchy(original_.num_vars).solve(original_, found)) return false;
         out_.bounds = found;
         return done(ExactMethod::hierarchy, 0, static_cast<double>(original_.size()));
     }

@@ -21,12 +21,26 @@ class Hierarchy {
 
     explicit Hierarchy(int64_t num_vars) : seen_(num_vars) {}
 
-    // Writes bounds of P(f) that are apart by rounding only, f without empty clause; false if it is stuck.
+    // A formula of at most so many literals is first tried in plain doubles: their roundings come to less than 1e-12.
+    static constexpr int64_t kPlainLiterals = 256;
+
+    enum class Outcome { stuck, plain, bounds };
+    // Either P and 1 - P of f to a relative `units` of rounding, or bounds of P that are apart by rounding only, or
+    // nothing. No clause of f is empty.
+    Outcome solve(const Formula &f, Plain &plain, double &units, Bounds &bounds) {
+        if (f.size() > kMaxLiterals) return Outcome::stuck;
+        if (f.size() <= kPlainLiterals) {
+            plain = whole<Plain>(f);
+            units = Plain::units(f.size()) + TruthTable::kUnits * tables_;
+            if (stuck_) return Outcome::stuck;
+            if (plain.normal()) return Outcome::plain;
+        }
+        return solve(f, bounds) ? Outcome::bounds : Outcome::stuck;
+    }
+    // The same without the plain doubles: false if the formula does not come apart.
     bool solve(const Formula &f, Bounds &bounds) {
         if (f.size() > kMaxLiterals) return false;
-        localise(f);
-        stuck_ = false;
-        bounds = parts(0, static_cast<int32_t>(f.num_clauses), 0);
+        bounds = whole<Bounds>(f);
         return !stuck_;
     }
 
@@ -40,6 +54,12 @@ class Hierarchy {
         uint32_t epoch = 0;
         int32_t var = 0;
     };
+
+    template <class T> T whole(const Formula &f) {
+        localise(f);
+        stuck_ = false, tables_ = 0;
+        return parts<T>(0, static_cast<int32_t>(f.num_clauses), 0);
+    }
 
     // Copies the clauses over local variables, numbered as they appear. Whether a literal's variable is new cannot be
     // foretold, so there is no branch on it: the next number and its probability are written either way.
@@ -68,20 +88,47 @@ class Hierarchy {
             clauses_[c] = {static_cast<int32_t>(f.indptr[c]), static_cast<int32_t>(f.indptr[c + 1])};
     }
     double literal_prob(int32_t lit) const { return lit & 1 ? 1.0 - prob_[lit >> 1] : prob_[lit >> 1]; }
-    Bounds term(const int32_t *first, const int32_t *last) const {
+    void term(const int32_t *first, const int32_t *last, Bounds &out) const {
         const auto prob = [this](int32_t lit) { return literal_prob(lit); };
-        return Bounds::about(product(first, last, prob), product_units(last - first));
+        out = Bounds::about(product(first, last, prob), product_units(last - first));
     }
-    Bounds term(const Span &clause) const { return term(lits_.data() + clause.begin, lits_.data() + clause.end); }
-    static Bounds join(const Bounds &a, const Bounds &b) { return either(a, b); }
+    void term(const int32_t *first, const int32_t *last, Plain &out) const {
+        out = Plain::always();
+        for (const int32_t *lit = first; lit != last; ++lit) out = both(out, Plain{literal_prob(*lit), literal_prob(*lit ^ 1)});
+    }
+    template <class T> T term(const int32_t *first, const int32_t *last) const {
+        T out;
+        term(first, last, out);
+        return out;
+    }
+    template <class T> T term(const Span &clause) const {
+        return term<T>(lits_.data() + clause.begin, lits_.data() + clause.end);
+    }
+    // Independent parts of which one is to hold: bounds are joined pair by pair, plain numbers, which are few, in a row.
+    struct PlainParts {
+        Plain total;
+        void add(const Plain &part) { total = either(total, part); }
+    };
+    struct BoundedParts {
+        Pairwise<Bounds> &pairs;
+        static Bounds join(const Bounds &a, const Bounds &b) { return either(a, b); }
+        void add(const Bounds &part) { pairs.add(part, join); }
+    };
+    PlainParts gathering(const Plain &, Pairwise<Bounds> &) const { return {}; }
+    BoundedParts gathering(const Bounds &, Pairwise<Bounds> &pairs) const {
+        pairs.clear();
+        return {pairs};
+    }
+    static Plain total(const PlainParts &parts) { return parts.total; }
+    static Bounds total(const BoundedParts &parts) { return parts.pairs.total(Bounds::never(), BoundedParts::join); }
     int32_t find(int32_t a) {
         while (parent_[a] != a) a = parent_[a] = parent_[parent_[a]];
         return a;
     }
 
     // P of the clauses first .. last: split into parts that share no variable, P = 1 - (1 - P1) (1 - P2) ...
-    Bounds parts(int32_t first, int32_t last, int depth) {
-        if (last - first == 1) return term(clauses_[first]);
+    template <class T> T parts(int32_t first, int32_t last, int depth) {
+        if (last - first == 1) return term<T>(clauses_[first]);
         for (int32_t c = first; depth > 0 && c < last; ++c)  // at first `localise` has done it
             for (int32_t i = clauses_[c].begin; i < clauses_[c].end; ++i) {
                 const int32_t v = lits_[i] >> 1;
@@ -103,19 +150,18 @@ class Hierarchy {
         }
         if (ends_.size() == base + 1) {
             ends_.resize(base);
-            return connected(first, last, depth);
+            return connected<T>(first, last, depth);
         }
         gather(first, last, base);
-        Pairwise<Bounds> &hit = hit_[depth];
-        hit.clear();
+        auto hit = gathering(T(), hit_[depth]);
         int32_t start = first;
         for (std::size_t part = base, count = ends_.size(); part < count && !stuck_; ++part) {
             const int32_t end = ends_[part];
-            hit.add(end - start == 1 ? term(clauses_[start]) : connected(start, end, depth), join);
+            hit.add(end - start == 1 ? term<T>(clauses_[start]) : connected<T>(start, end, depth));
             start = end;
         }
         ends_.resize(base);
-        return hit.total(Bounds::never(), join);
+        return total(hit);
     }
     // Brings the clauses of each part together and turns sizes into ends.
     void gather(int32_t first, int32_t last, std::size_t base) {
@@ -126,7 +172,7 @@ class Hierarchy {
     }
 
     // P of several clauses that hang together: the literals of all of them, times the rest.
-    Bounds connected(int32_t first, int32_t last, int depth) {
+    template <class T> T connected(int32_t first, int32_t last, int depth) {
         const int32_t m = last - first;
         for (int32_t c = first; c < last; ++c)
             for (int32_t i = clauses_[c].begin; i < clauses_[c].end; ++i) ++count_[lits_[i]];
@@ -135,9 +181,9 @@ class Hierarchy {
             if (count_[lits_[i]] == m) common_.push_back(lits_[i]);
         if (common_.empty() || depth >= kMaxDepth) {
             forget(first, last);
-            return stuck(first, last);
+            return stuck<T>(first, last);
         }
-        const Bounds p = term(common_.data(), common_.data() + common_.size());
+        const T p = term<T>(common_.data(), common_.data() + common_.size());
         bool holds = false, units = true;
         for (int32_t c = first; c < last; ++c) {
             int32_t kept = clauses_[c].begin;
@@ -153,29 +199,29 @@ class Hierarchy {
         }
         for (const int32_t lit : common_) count_[lit] = 0;
         if (holds) return p;
-        return both(p, units ? any_of(first, last) : parts(first, last, depth + 1));
+        return both(p, units ? any_of<T>(first, last) : parts<T>(first, last, depth + 1));
     }
     void forget(int32_t first, int32_t last) {
         for (int32_t c = first; c < last; ++c)
             for (int32_t i = clauses_[c].begin; i < clauses_[c].end; ++i) count_[lits_[i]] = 0;
     }
     // Clauses of one literal each, which may be repeated.
-    Bounds any_of(int32_t first, int32_t last) {
-        any_.clear();
+    template <class T> T any_of(int32_t first, int32_t last) {
+        auto any = gathering(T(), any_);
         bool holds = false;
         for (int32_t c = first; c < last; ++c) {
             const int32_t lit = lits_[clauses_[c].begin];
             if (count_[lit]) continue;
             count_[lit] = 1;
             holds |= count_[lit ^ 1] != 0;
-            any_.add(term(&lit, &lit + 1), join);
+            any.add(term<T>(&lit, &lit + 1));
         }
         forget(first, last);
-        return holds ? Bounds::always() : any_.total(Bounds::never(), join);
+        return holds ? T::always() : total(any);
     }
 
     // No rule applies: a truth table, if it is cheap. Frequent variables go to the high positions.
-    Bounds stuck(int32_t first, int32_t last) {
+    template <class T> T stuck(int32_t first, int32_t last) {
         stuck_ = true;
         vars_.clear();
         int64_t size = 0;
@@ -188,12 +234,12 @@ class Hierarchy {
             }
             few = vars_.size() <= kTableVars;
         }
-        Bounds p;
+        T p;
         if (few) stuck_ = !tabulate(first, last, 1024 + 16 * size, p);
         for (const int32_t v : vars_) count_[2 * v] = 0;
         return p;
     }
-    bool tabulate(int32_t first, int32_t last, int64_t budget, Bounds &p) {
+    template <class T> bool tabulate(int32_t first, int32_t last, int64_t budget, T &p) {
         std::sort(vars_.begin(), vars_.end(), [this](int32_t x, int32_t y) {
             return count_[2 * x] != count_[2 * y] ? count_[2 * x] < count_[2 * y] : x < y;
         });
@@ -221,9 +267,13 @@ class Hierarchy {
         if (budget < 0) return false;
         table_.reset(k);
         for (int32_t c = first; c < last; ++c) masks(clauses_[c], care, want), table_.add_clause(care, want);
-        p = table_.bounds(prob);
+        ++tables_;
+        evaluate(prob, p);
         return true;
     }
+
+    void evaluate(const double *prob, Plain &p) { p = table_.plain(prob); }
+    void evaluate(const double *prob, Bounds &p) { p = table_.bounds(prob); }
 
     std::vector<Seen> seen_;  // of every variable of the batch: its local number, if the epoch is this formula's
     uint32_t epoch_ = 0;
@@ -235,4 +285,5 @@ class Hierarchy {
     Pairwise<Bounds> hit_[kMaxDepth + 1], any_;  // for every depth its own
     TruthTable table_;
     bool stuck_ = false;
+    int tables_ = 0;
 };

@@ -96,10 +96,10 @@ struct LaneRandom {
     }
 };
 
-// One Bernoulli(p) bit a lane: compares a uniform number with p, most significant bit first, until every lane is
-// decided. Doubling and subtracting 1 are exact, so the bits of p are too, however small it is.
-SHARPDNF_INLINE Lanes bernoulli(LaneRandom &random, double p) {
-    Lanes result = Lanes::none(), undecided = ~result;
+// One Bernoulli(p) bit for each lane of `undecided`, 0 elsewhere: compares a uniform number with p, most significant bit
+// first, until every lane is decided. Doubling and subtracting 1 are exact, so the bits of p are too, however small it is.
+SHARPDNF_INLINE Lanes bernoulli(LaneRandom &random, double p, Lanes undecided) {
+    Lanes result = Lanes::none();
     if (p >= 1.0) return undecided;
     while (p > 0.0) {
         const Lanes bits = random.next();
@@ -115,3 +115,4 @@ SHARPDNF_INLINE Lanes bernoulli(LaneRandom &random, double p) {
     }
     return result;
 }
+SHARPDNF_INLINE Lanes bernoulli(LaneRandom &random, double p) { return bernoulli(random, p, ~Lanes::none()); }

@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <limits>
+#include <iterator>
 #include <numeric>
 
+#include "grouping.hpp"
 #include "threads.hpp"
 
 namespace {
-
-constexpr int MAX_GROUPS = 8;
 
 // The first bucket of the order at which all but about a hundredth of the weight has gone by.
 int heavy_buckets(const FallingOrder &falling) {
@@ -24,113 +23,94 @@ int heavy_buckets(const FallingOrder &falling) {
     return bucket;
 }
 
-struct Grouping {
-    std::vector<int32_t> group_of_clause;       // -1: a group of its own
-    std::vector<std::vector<int32_t>> event;    // E_g
-    double scale = 0.0;                         // S', in probabilities
-};
-
-double event_prob(const Formula &f, const std::vector<int32_t> &event) {
-    double p = 1.0;
-    for (int32_t literal : event) p *= f.literal_prob(literal);
-    return p;
-}
-
-// Keeps in `event` the literals that clause c holds too; both are sorted.
-void intersect(const Formula &f, int64_t c, std::vector<int32_t> &event) {
-    std::vector<int32_t> kept;
-    std::set_intersection(event.begin(), event.end(), f.literals + f.indptr[c], f.literals + f.indptr[c + 1],
-                          std::back_inserter(kept));
-    event.swap(kept);
-}
-
-// Greedy cover: repeatedly give the literal that saves most, sum of p(C) over its clauses minus p(literal), a group.
-// Clauses below `least` are too light, all together, to make a literal worth a group.
-Grouping group_by_literal(const Formula &f, const std::vector<double> &prob, double total, double least, Pace &pace) {
-    Grouping out;
-    out.group_of_clause.assign(f.num_clauses, -1);
-    std::vector<float> weight(2 * f.num_vars, 0.0f);  // they only choose: a float is enough, and half the memory
-    for (int64_t c = 0; c < f.num_clauses; ++c) {
-        pace.check(1);
-        if (prob[c] < least) continue;
-        for (int64_t i = f.indptr[c]; i < f.indptr[c + 1]; ++i) weight[f.literals[i]] += static_cast<float>(prob[c]);
-        pace.check(f.indptr[c + 1] - f.indptr[c]);
+// Appends literals with the selective ones first, so that lanes fall out of them early.
+void append_literals(const Formula &f, Span from, std::vector<int64_t> &ptr, std::vector<int32_t> &literals, Pace &pace) {
+    const int64_t begin = ptr.back(), end = begin + (from.last - from.first);
+    if (static_cast<int64_t>(literals.size()) < end) literals.resize(end);
+    int64_t front = begin, back = end - 1;
+    for (const int32_t literal : from) {
+        const bool selective = f.literal_prob(literal) < 0.3;
+        literals[selective ? front : back] = literal;
+        front += selective, back -= !selective;
     }
-    double rest = total, events = 0.0;  // S' = the groups' events and the clauses that are left
-    out.scale = total;
-    for (int g = 0; g < MAX_GROUPS; ++g) {
-        int32_t best = -1;
-        double gain = 0.02 * out.scale;
-        for (int32_t literal = 0; literal < 2 * f.num_vars; ++literal) {
-            const double saved = weight[literal] - f.literal_prob(literal);
-            if (saved > gain) gain = saved, best = literal;
-        }
-        // Were every later pick as good as this one, S' would still not come below that of direct Monte Carlo.
-        if (best < 0 || rest - (MAX_GROUPS - g) * weight[best] > 1.0) break;
-        std::vector<int32_t> event;
-        bool first = true;
-        for (int64_t c = 0; c < f.num_clauses; ++c) {
-            if (out.group_of_clause[c] >= 0) continue;
-            const auto *begin = f.literals + f.indptr[c], *end = f.literals + f.indptr[c + 1];
-            pace.check(4);
-            if (!std::binary_search(begin, end, best)) continue;
-            out.group_of_clause[c] = g;
-            if (first) event.assign(begin, end), first = false;
-            else if (event.size() > 1) intersect(f, c, event);
-            if (prob[c] >= least)
-                for (const auto *l = begin; l != end; ++l) weight[*l] -= static_cast<float>(prob[c]);
-            rest -= prob[c];
-        }
-        events += event_prob(f, event);
-        out.scale = rest + events;
-        out.event.push_back(std::move(event));
-    }
-    return out;
+    ptr.push_back(end);
+    pace.check(end - begin);
 }
-
-// Copies the clauses with their selective literals first, so that a lane falls out of them early.
-void copy_clauses(const int32_t *first, const int32_t *last, SamplePlan &plan, Pace &pace) {
+void append_clauses(const Formula &f, const int32_t *first, const int32_t *last, std::vector<int64_t> &ptr,
+                    std::vector<int32_t> &literals, Pace &pace) {
     constexpr int AHEAD = 8;
-    const Formula &f = plan.formula;
-    int64_t size = plan.indptr.back();
+    int64_t size = ptr.back();
     for (const auto *c = first; c != last; ++c) size += f.indptr[*c + 1] - f.indptr[*c];
-    plan.literals.resize(size);
+    literals.resize(size);
+    ptr.reserve(ptr.size() + (last - first));
     for (const auto *c = first; c != last; ++c) {
         if (last - c > AHEAD) __builtin_prefetch(f.literals + f.indptr[c[AHEAD]]);
-        const int64_t begin = plan.indptr.back(), end = begin + f.indptr[*c + 1] - f.indptr[*c];
-        int64_t front = begin, back = end - 1;
-        for (int64_t i = f.indptr[*c]; i < f.indptr[*c + 1]; ++i) {
-            const bool selective = f.literal_prob(f.literals[i]) < 0.3;
-            plan.literals[selective ? front : back] = f.literals[i];
-            front += selective, back -= !selective;
-        }
-        plan.indptr.push_back(end);
-        pace.check(end - begin);
+        append_literals(f, {f.literals + f.indptr[*c], f.literals + f.indptr[*c + 1]}, ptr, literals, pace);
     }
 }
 
-// Shared groups first, each in falling weight, then the clauses that are groups of their own; returns P(E_g) of all.
-std::vector<double> order_by_group(SamplePlan &plan, Grouping grouping, const std::vector<double> &log_prob) {
+// Lays out shared groups and single clauses in falling weight; returns the weights. `falling` are all clauses in falling
+// probability, of which the first `heavy` are copied.
+std::vector<double> lay_out_groups(SamplePlan &plan, Grouping &grouping, const std::vector<int32_t> &falling, int64_t heavy,
+                                   const std::vector<double> &prob, Pace &pace) {
+    const Formula &f = plan.formula;
+    std::vector<uint8_t> taken(f.num_clauses, 0);
+    for (const auto &group : grouping.groups)
+        for (int32_t i = group.first; i < group.last; ++i) taken[grouping.clauses[i]] = 1;
+    std::stable_sort(grouping.groups.begin(), grouping.groups.end(), [](const auto &a, const auto &b) { return a.weight > b.weight; });
     std::vector<double> weight;
-    std::vector<int32_t> by_group;
-    for (int g = 0; g < static_cast<int>(grouping.event.size()); ++g) {
-        for (const int32_t c : plan.order)
-            if (grouping.group_of_clause[c] == g) by_group.push_back(c);
-        plan.group_end.push_back(static_cast<int64_t>(by_group.size()));
-        weight.push_back(event_prob(plan.formula, grouping.event[g]));
+    std::vector<int32_t> rest;
+    plan.clause_ptr.assign(1, 0);
+    const auto lay_group = [&](const Grouping::Group &group) {
+        const int32_t *const event = grouping.literals.data() + group.event, *const end = grouping.literals.data() + group.event_end;
+        append_literals(f, {event, end}, plan.event_ptr, plan.event_literals, pace);
+        for (int32_t i = group.first; i < group.last; ++i) {
+            const int32_t c = grouping.clauses[i];
+            rest.clear();
+            std::set_difference(f.literals + f.indptr[c], f.literals + f.indptr[c + 1], event, end, std::back_inserter(rest));
+            append_literals(f, {rest.data(), rest.data() + rest.size()}, plan.rest_ptr, plan.rest_literals, pace);
+        }
+        plan.order.push_back(-1);
+        plan.clause_ptr.push_back(static_cast<int64_t>(plan.rest_ptr.size()) - 1);
+        weight.push_back(group.weight);
+    };
+    auto next = grouping.groups.begin();
+    for (int64_t i = 0; i < f.num_clauses; ++i) {
+        const int32_t c = falling[i];
+        if (taken[c]) continue;
+        for (; next != grouping.groups.end() && (next->weight >= prob[c] || i >= heavy); ++next) lay_group(*next);
+        plan.order.push_back(c);
+        weight.push_back(prob[c]);
+        if (i >= heavy) continue;
+        append_literals(f, {f.literals + f.indptr[c], f.literals + f.indptr[c + 1]}, plan.event_ptr, plan.event_literals, pace);
+        plan.clause_ptr.push_back(plan.clause_ptr.back());
     }
-    plan.event = std::move(grouping.event);
-    for (const int32_t c : plan.order) {
-        if (grouping.group_of_clause[c] >= 0) continue;
-        by_group.push_back(c);
-        weight.push_back(std::exp(log_prob[c]));
-    }
-    plan.order = std::move(by_group);
+    for (; next != grouping.groups.end(); ++next) lay_group(*next);
     return weight;
 }
 
-void make_guide(SamplePlan &plan) {
-    const auto groups = static_cast<int64_t>(plan.cumulative.size());
+// From the weights of all groups: how lanes draw one.
+void make_draw(SamplePlan &plan, const std::vector<double> &weight) {
+    plan.groups = static_cast<int64_t>(weight.size());
+    std::vector<double> following(std::min(plan.groups, SamplePlan::MAX_PEELED + 1), 0.0);
+    double sum = 0.0;
+    for (int64_t g = plan.groups - 1; g >= 0; --g) {
+        sum += weight[g];
+        if (g < static_cast<int64_t>(following.size())) following[g] = sum;
+    }
+    plan.log_scale += std::log(sum);
+    // A group takes about as long to peel as eight lanes take to draw theirs.
+    constexpr double WORTH = 8.0 / LANES;
+    const bool few = plan.groups <= SamplePlan::MAX_PEELED;
+    for (int64_t g = 0; g < std::min(plan.groups, SamplePlan::MAX_PEELED); ++g) {
+        if (!few && weight[g] < WORTH * sum) break;
+        plan.share.push_back(g + 1 == plan.groups ? 1.0 : weight[g] / following[g]);
+    }
+    const int64_t from = plan.peeled(), groups = plan.groups - from;
+    if (groups == 0) return;
+    plan.cumulative.resize(groups);
+    double running = 0.0;
+    for (int64_t g = 0; g < groups; ++g) plan.cumulative[g] = (running += weight[from + g]) / following[from];
     plan.guide.resize(groups + 1);
     int64_t g = 0;
     for (int64_t bucket = 0; bucket <= groups; ++bucket) {
@@ -145,7 +125,57 @@ SHARPDNF_INLINE int64_t pick_group(const SamplePlan &plan, double u) {
     const auto groups = static_cast<int64_t>(plan.cumulative.size());
     int64_t g = plan.guide[static_cast<int64_t>(u * static_cast<double>(groups))];
     while (g + 1 < groups && plan.cumulative[g] <= u) ++g;
-    return g;
+    return plan.peeled() + g;
+}
+
+// Every lane draws its group. Returns how many groups were drawn: they stand in the scratch.
+SHARPDNF_INLINE int draw_groups(const SamplePlan &plan, SampleScratch &scratch, LaneRandom &random) {
+    int drawn = 0;
+    Lanes left = ~Lanes::none();
+    for (int64_t g = 0; g < plan.peeled(); ++g) {
+        const Lanes own = bernoulli(random, plan.share[g], left);
+        if (!any(own)) continue;
+        scratch.drawn_group[drawn] = static_cast<int32_t>(g);
+        scratch.drawn_lanes[drawn++].bits = own;
+        left &= ~own;
+        if (!any(left)) return drawn;
+    }
+    // The group in the upper bits, the lane in the lower nine; sorted by group, eight bits at a time.
+    uint64_t picks[LANES], other[LANES];
+    uint64_t most = 0;
+    int count = 0;
+    LaneWord lanes;
+    lanes.bits = left;
+    for (int bit = 0; bit < 64; ++bit) {
+        bool wanted = false;
+        for (int w = 0; w < WORDS; ++w) wanted |= lanes.word()[w] >> bit & 1;
+        if (!wanted) continue;
+        LaneWord bits;
+        bits.bits = random.next();
+        for (int w = 0; w < WORDS; ++w) {
+            if (!(lanes.word()[w] >> bit & 1)) continue;
+            const auto g = static_cast<uint64_t>(pick_group(plan, static_cast<double>(bits.word()[w] >> 11) * 0x1.0p-53));
+            picks[count++] = g << 9 | static_cast<uint64_t>(64 * w + bit);
+            most = std::max(most, g);
+        }
+    }
+    uint64_t *from = picks, *to = other;
+    for (int shift = 9; most >> (shift - 9); shift += 8) {
+        int start[257] = {0};
+        for (int i = 0; i < count; ++i) ++start[(from[i] >> shift & 255) + 1];
+        for (int b = 0; b < 256; ++b) start[b + 1] += start[b];
+        for (int i = 0; i < count; ++i) to[start[from[i] >> shift & 255]++] = from[i];
+        std::swap(from, to);
+    }
+    for (int i = 0; i < count; ++i) {
+        const auto g = static_cast<int32_t>(from[i] >> 9);
+        if (i == 0 || g != scratch.drawn_group[drawn - 1]) {
+            scratch.drawn_group[drawn] = g;
+            scratch.drawn_lanes[drawn++].bits = Lanes::none();
+        }
+        scratch.drawn_lanes[drawn - 1].set(static_cast<int>(from[i] & 511));
+    }
+    return drawn;
 }
 
 }  // namespace
@@ -163,53 +193,47 @@ SamplePlan make_plan(const Formula &f, Estimator wanted, Poll &poll) {
         prob[c] = std::exp(log_prob[c] - log_max);
         relative_sum += prob[c];
     }
-    const double largest = std::exp(log_max), total = largest * relative_sum;
     FallingOrder falling(log_prob, log_max);
-    const int heavy = heavy_buckets(falling);
+    const int heavy_bucket = heavy_buckets(falling);
+    const int64_t heavy = falling.start[heavy_bucket];
+    const double one = std::exp(-log_max);  // S' of direct draws in these units
 
     Grouping grouping;
-    grouping.scale = std::numeric_limits<double>::infinity();
     if (wanted == Estimator::automatic || wanted == Estimator::grouped) {
-        if (total > 0.02) {
-            std::vector<double> absolute(m);
-            for (int64_t c = 0; c < m; ++c) absolute[c] = prob[c] * largest;
-            const double least = largest * std::exp(-static_cast<double>(heavy) / FallingOrder::PER_UNIT);
-            grouping = group_by_literal(f, absolute, total, least, pace);
+        if (relative_sum > 0.0) {
+            double light = relative_sum;
+            for (int64_t i = 0; i < heavy; ++i) light -= prob[falling.clauses[i]];
+            const double limit = wanted == Estimator::automatic ? std::min(one, 0.9 * relative_sum) : INFINITY;
+            grouping = Grouper(f, prob, log_max, pace).run(falling.clauses, heavy, std::max(light, 0.0), limit);
         }
-        const bool useful = !grouping.event.empty();
+        const bool useful = !grouping.groups.empty();
         if (wanted == Estimator::automatic)
-            wanted = useful && grouping.scale < std::min(1.0, 0.9 * total) ? Estimator::grouped
-                     : total < 1.0                                         ? Estimator::coverage
-                                                                           : Estimator::direct;
+            wanted = useful && grouping.scale < std::min(one, 0.9 * relative_sum) ? Estimator::grouped
+                     : relative_sum < one                                         ? Estimator::coverage
+                                                                                  : Estimator::direct;
         else if (!useful) wanted = Estimator::coverage;
     }
     plan.chosen = wanted;
 
-    plan.order = std::move(falling.clauses);
-    const int32_t *const order = plan.order.data();
     if (wanted == Estimator::direct) {
-        copy_clauses(order, order + m, plan, pace);
-        plan.group_end = {m};
-        plan.event = {{}};
-        plan.cumulative = {1.0};
+        append_clauses(f, falling.clauses.data(), falling.clauses.data() + m, plan.rest_ptr, plan.rest_literals, pace);
+        plan.groups = 1;
+        plan.event_ptr.push_back(0);
+        plan.clause_ptr = {0, m};
+        plan.share = {1.0};
         return plan;
     }
-    std::vector<double> weight;  // P(E_g) in units of max p(C) for coverage, of 1 for grouped
+    std::vector<double> weight;  // P(E_g) in units of max p(C)
     if (wanted == Estimator::coverage) {
-        copy_clauses(order, order + falling.start[heavy], plan, pace);
+        append_clauses(f, falling.clauses.data(), falling.clauses.data() + heavy, plan.event_ptr, plan.event_literals, pace);
+        plan.order = std::move(falling.clauses);
         weight.reserve(m);
         for (const int32_t c : plan.order) weight.push_back(prob[c]);
-        plan.log_scale = log_max;
     } else {
-        weight = order_by_group(plan, std::move(grouping), log_prob);
-        copy_clauses(plan.order.data(), plan.order.data() + m, plan, pace);
+        weight = lay_out_groups(plan, grouping, falling.clauses, heavy, prob, pace);
     }
-    const double sum = std::accumulate(weight.begin(), weight.end(), 0.0);
-    plan.log_scale += std::log(sum);
-    plan.cumulative.resize(weight.size());
-    double running = 0.0;
-    for (size_t g = 0; g < weight.size(); ++g) plan.cumulative[g] = (running += weight[g]) / sum;
-    make_guide(plan);
+    plan.log_scale = log_max;
+    make_draw(plan, weight);
     return plan;
 }
 
@@ -228,46 +252,8 @@ SHARPDNF_CLONES bool run_block(const SamplePlan &plan, SampleScratch &scratch, u
             return bernoulli(random, prob[v]);
         });
     };
-    const auto force = [&](int32_t literal, int lane) {
-        if (literal & 1) word_of(literal).clear(lane);
-        else word_of(literal).set(lane);
-    };
-
-    // Each lane draws its group and is conditioned on the group's event.
-    const int64_t shared = plan.shared();
-    const Lanes everywhere = ~Lanes::none();
-    LaneWord own[MAX_GROUPS];               // lanes of each shared group
-    int32_t single[LANES];                   // lanes of singletons: (clause, lane), sorted by clause below
-    int64_t single_clause[LANES];
-    int singles = 0;
-    if (plan.cumulative.size() == 1 && plan.event.size() == 1 && plan.event[0].empty()) {
-        own[0].bits = everywhere;
-    } else {
-        for (int chunk = 0; chunk < LANES / WORDS; ++chunk) {
-            LaneWord bits;
-            bits.bits = random.next();
-            for (int w = 0; w < WORDS; ++w) {
-                const int lane = chunk * WORDS + w;
-                const int64_t g = pick_group(plan, static_cast<double>(bits.word()[w] >> 11) * 0x1.0p-53);
-                if (g < shared) {
-                    own[g].set(lane);
-                    for (int32_t literal : plan.event[g]) force(literal, lane);
-                } else {
-                    const int64_t c = (shared ? plan.group_end[shared - 1] : 0) + (g - shared);
-                    single[singles] = lane;
-                    single_clause[singles++] = c;
-                    const Span clause = plan.clause(c);
-                    for (const int32_t literal : clause) force(literal, lane);
-                    if (pace.stop(8 * (clause.last - clause.first))) return false;
-                }
-            }
-        }
-    }
-
-    LaneWord success, waiting;
-    Lanes active = everywhere;
-    const auto holds = [&](int64_t c, Lanes among) -> Lanes {
-        for (const int32_t literal : plan.clause(c)) {
+    const auto among_those = [&](Span literals, Lanes among) -> Lanes {
+        for (const int32_t literal : literals) {
             const Lanes word = word_of(literal).bits;
             ++operations;
             among &= word ^ Lanes::all(-static_cast<uint64_t>(literal & 1));
@@ -275,42 +261,45 @@ SHARPDNF_CLONES bool run_block(const SamplePlan &plan, SampleScratch &scratch, u
         }
         return among;
     };
-    // Shared groups: a clause that holds is a success for the group's own lanes, a failure for later ones.
-    int64_t c = 0;
-    for (int64_t g = 0; g < shared && any(active); ++g) {
-        for (; c < plan.group_end[g] && any(active); ++c) {
+
+    // Each lane draws its group and is conditioned on the group's event.
+    const int drawn = draw_groups(plan, scratch, random);
+    for (int i = 0; i < drawn; ++i) {
+        const Span event = plan.event(scratch.drawn_group[i]);
+        const Lanes own = scratch.drawn_lanes[i].bits;
+        for (const int32_t literal : event) {
+            LaneWord &word = word_of(literal);
+            word.bits = literal & 1 ? word.bits & ~own : word.bits | own;
+        }
+        if (pace.stop(8 * (event.last - event.first))) return false;
+    }
+
+    // A clause that holds is a success for its own group's lanes, a failure for those of later groups. Lanes whose group
+    // has gone by are no longer active, so this ends with the last group drawn.
+    Lanes success = Lanes::none(), active = ~Lanes::none();
+    int next = 0;
+    for (int64_t g = 0; next < drawn && any(active); ++g) {
+        if (pace.stop(8)) return false;
+        const bool has_lanes = scratch.drawn_group[next] == g;
+        const Lanes own = has_lanes ? scratch.drawn_lanes[next].bits : Lanes::none();
+        next += has_lanes;
+        Lanes among = among_those(plan.event(g), active);
+        if (plan.single(g)) {
+            success |= among & own;
+            active &= ~(among | own);
+            continue;
+        }
+        for (int64_t c = plan.clause_ptr[g]; c < plan.clause_ptr[g + 1] && any(among); ++c) {
             if (pace.stop(8)) return false;
-            const Lanes hit = holds(c, active);
-            success.bits |= hit & own[g].bits;
+            const Lanes hit = among_those(plan.rest(c), among);
+            success |= hit & own;
+            among &= ~hit;
             active &= ~hit;
         }
-        c = plan.group_end[g];
-        active &= ~own[g].bits;
-    }
-    // Singletons: a lane succeeds when its own clause comes up and nothing before it held.
-    int by_clause[LANES];
-    for (int i = 0; i < singles; ++i) by_clause[i] = i;
-    std::sort(by_clause, by_clause + singles, [&](int x, int y) {
-        return single_clause[x] != single_clause[y] ? single_clause[x] < single_clause[y] : single[x] < single[y];
-    });
-    int next = 0;
-    while (next < singles && any(active)) {
-        const int64_t own_clause = single_clause[by_clause[next]];
-        for (; c < own_clause && any(active); ++c) {
-            if (pace.stop(8)) return false;
-            active &= ~holds(c, active);
-        }
-        waiting.bits = active;
-        for (; next < singles && single_clause[by_clause[next]] == own_clause; ++next) {
-            const int lane = single[by_clause[next]];
-            if (waiting.lane(lane)) success.set(lane);
-            waiting.clear(lane);
-        }
-        active = waiting.bits;
+        active &= ~own;
     }
     scratch.operations += operations;
-    if (plan.failures) success.bits = ~success.bits;
-    result = success;
+    result.bits = plan.failures ? ~success : success;
     return true;
 }
 

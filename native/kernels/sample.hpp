@@ -6,7 +6,7 @@
 // exactly one group, so P(success) = P(formula) / S'.
 //   one group, E = true        direct Monte Carlo, S' = 1
 //   one group per clause       Karp-Luby coverage, S' = S = sum of clause probabilities
-//   groups by frequent literal in between: a variable shared by most clauses costs its probability once
+//   groups by conjunctions     in between: what many clauses share costs its probability once (grouping.hpp)
 // P(formula) does not depend on the partition, so the one with the least S' needs the fewest draws: the choice looks
 // at the formula alone, needs no pilot, and leaves the guarantee untouched.
 #pragma once
@@ -27,26 +27,39 @@ struct Span {
     const int32_t *end() const { return last; }
 };
 
-// A formula laid out for sampling: clauses in falling weight within groups. Most lanes are decided by the heaviest
-// clauses, so these are copied with their selective literals first; the others are read where they stand.
+// A formula laid out for sampling: groups in falling weight. A clause that is a group of its own is its event. Most lanes
+// are decided by the heaviest groups, so their literals are copied, the selective ones first; the events of the
+// others, single clauses all of them, are read where they stand.
 struct SamplePlan {
-    Formula formula;
-    std::vector<int32_t> order;               // the formula's clause at each place
-    std::vector<int64_t> indptr{0};           // of the copied clauses, the first ones of the order
-    std::vector<int32_t> literals;
-    std::vector<int64_t> group_end;           // of each shared group: its clauses end here; singletons follow
-    std::vector<std::vector<int32_t>> event;  // E_g of each shared group
-    std::vector<double> cumulative;           // over shared groups, then singleton clauses, in units of S'
-    std::vector<int32_t> guide;               // bucket -> first group whose cumulative may exceed it
-    double log_scale = 0.0;                   // log S'
-    Estimator chosen = Estimator::automatic;
-    bool failures = false;                    // count the lanes in which the formula is false; direct only
+    // Of the heaviest groups each takes its part of the lanes that are left; of the others each lane draws one.
+    static constexpr int64_t MAX_PEELED = 64;
 
-    int64_t shared() const { return static_cast<int64_t>(group_end.size()); }
-    int64_t copied() const { return static_cast<int64_t>(indptr.size()) - 1; }
-    SHARPDNF_INLINE Span clause(int64_t c) const {
-        if (c < copied()) return {literals.data() + indptr[c], literals.data() + indptr[c + 1]};
-        return {formula.literals + formula.indptr[order[c]], formula.literals + formula.indptr[order[c] + 1]};
+    Formula formula;
+    int64_t groups = 0;
+    std::vector<int32_t> order;          // the formula's clause of each group of one, -1 for other groups
+    std::vector<int64_t> event_ptr{0};   // of the copied events, those of the first groups
+    std::vector<int32_t> event_literals;
+    std::vector<int64_t> clause_ptr;     // the clauses of group g, none for a group of one; groups beyond have one
+    std::vector<int64_t> rest_ptr{0};    // of each of these clauses: its literals that are not in the event
+    std::vector<int32_t> rest_literals;
+    std::vector<double> share;           // of the heaviest groups: P(E_g) / (the sum of it and all that follow)
+    std::vector<double> cumulative;      // over the groups that follow, up to 1
+    std::vector<int32_t> guide;          // bucket -> first of these groups whose cumulative may exceed it
+    double log_scale = 0.0;              // log S'
+    Estimator chosen = Estimator::automatic;
+    bool failures = false;               // count the lanes in which the formula is false; direct only
+
+    int64_t peeled() const { return static_cast<int64_t>(share.size()); }
+    SHARPDNF_INLINE Span event(int64_t g) const {
+        if (g + 1 < static_cast<int64_t>(event_ptr.size()))
+            return {event_literals.data() + event_ptr[g], event_literals.data() + event_ptr[g + 1]};
+        return {formula.literals + formula.indptr[order[g]], formula.literals + formula.indptr[order[g] + 1]};
+    }
+    SHARPDNF_INLINE bool single(int64_t g) const {
+        return g + 1 >= static_cast<int64_t>(clause_ptr.size()) || clause_ptr[g] == clause_ptr[g + 1];
+    }
+    SHARPDNF_INLINE Span rest(int64_t c) const {
+        return {rest_literals.data() + rest_ptr[c], rest_literals.data() + rest_ptr[c + 1]};
     }
 };
 
@@ -80,6 +93,10 @@ class SampleScratch {
         return words_[slot_[v] - base_];
     }
     const LaneWord &word(int32_t v) const { return words_[slot_[v] - base_]; }
+
+    // The groups that were drawn in this block, in their order, and the lanes of each.
+    std::vector<int32_t> drawn_group = std::vector<int32_t>(LANES);
+    std::vector<LaneWord> drawn_lanes = std::vector<LaneWord>(LANES);
 
   private:
     std::vector<LaneWord> words_;

@@ -39,32 +39,57 @@ class TruthTable {
     }
     bool bit(uint32_t assignment) const { return words_[assignment >> 6] >> (assignment & 63) & 1; }
 
-    // P(table), prob[j] the probability of position j: the smaller of P and 1 - P is summed. The caller makes sure that
-    // no assignment's probability underflows.
+    // P and 1 - P, prob[j] the probability of position j. Both are sums of what is positive, or 1 minus the smaller one,
+    // so both are right to `kUnits` roundings. The caller makes sure that no assignment's probability underflows.
+    static constexpr double kUnits = 34.0 + 3.0 * kMaxVars;
+    Plain plain(const double *prob) {
+        const Plain sums = num_vars_ <= 6 ? one_word(prob) : words(prob);
+        return sums.p < 0.5 ? Plain{sums.p, 1.0 - sums.p} : Plain{1.0 - sums.q, sums.q};
+    }
+    // The same as an interval.
     Bounds bounds(const double *prob) {
-        const double p = sum(prob, 0);
-        const Chance value = p < 0.5 ? Chance{Wide::of(p), false} : Chance{Wide::of(sum(prob, ~uint64_t{0})), true};
-        // Two products of three and sums of eight in a word, and three operations for every position beyond it.
-        return Bounds::about(value, 32.0 + 3.0 * kMaxVars);
+        const Plain sums = plain(prob);
+        return Bounds::about(sums.p < 0.5 ? Chance{Wide::of(sums.p), false} : Chance{Wide::of(sums.q), true}, kUnits);
     }
 
   private:
-    // The probability of the assignments whose bit differs from that of `flip`.
-    double sum(const double *prob, uint64_t flip) {
-        double low[256], weight[8];
-        std::array<double, 6> p;
-        for (int j = 0; j < 6; ++j) p[j] = j < num_vars_ ? prob[j] : 0.5;
-        for (int cell = 0; cell < 8; ++cell) {
-            weight[cell] = 1.0;
-            for (int j = 0; j < 3; ++j) weight[cell] *= (cell >> j & 1) ? p[j] : 1.0 - p[j];
+    // The probabilities of the 2^count assignments of positions first, first + 1, ...; one that is not there is 1/2.
+    void weigh(const double *prob, int first, int count, double *weight) const {
+        weight[0] = 1.0;
+        for (int j = 0; j < count; ++j) {
+            const double high = first + j < num_vars_ ? prob[first + j] : 0.5, low = 1.0 - high;
+            for (int cell = 0; cell < 1 << j; ++cell) weight[cell | 1 << j] = weight[cell] * high, weight[cell] *= low;
         }
+    }
+    // Nibbles: the first two positions are looked up, the four others weigh. At most 7 + 6 + 1 + 15 roundings.
+    Plain one_word(const double *prob) const {
+        double low[16], cells[4], weight[16];
+        const int high = num_vars_ > 2 ? num_vars_ - 2 : 0;
+        weigh(prob, 0, 2, cells), weigh(prob, 2, high, weight);
+        low[0] = 0.0;
+        for (int cell = 0; cell < 4; ++cell)
+            for (int below = 0; below < 1 << cell; ++below) low[1 << cell | below] = low[below] + cells[cell];
+        Plain out{0.0, 0.0};
+        for (int i = 0; i < 1 << high; ++i) {
+            const auto nibble = static_cast<unsigned>(words_[0] >> (4 * i) & 15);
+            out.p += weight[i] * low[nibble], out.q += weight[i] * low[15 - nibble];
+        }
+        return out;
+    }
+    // Bytes: two products of three and sums of eight in a word, and three roundings for every position beyond it. Only
+    // the smaller of P and 1 - P is of use: the other one is left at 0 where that is known.
+    Plain words(const double *prob) {
+        double low[256], weight[8];
+        weigh(prob, 0, 3, weight);
         low[0] = 0.0;
         for (int byte = 1; byte < 256; ++byte)
             low[byte] = low[byte & (byte - 1)] + weight[__builtin_ctz(static_cast<unsigned>(byte))];
-        for (int cell = 0; cell < 8; ++cell) {
-            weight[cell] = 1.0;
-            for (int j = 0; j < 3; ++j) weight[cell] *= (cell >> j & 1) ? p[3 + j] : 1.0 - p[3 + j];
-        }
+        weigh(prob, 3, 3, weight);
+        const double p = sum(prob, low, weight, 0);
+        return {p, p < 0.5 ? 0.0 : sum(prob, low, weight, ~uint64_t{0})};
+    }
+    // The probability of the assignments whose bit differs from that of `flip`.
+    double sum(const double *prob, const double *low, const double *weight, uint64_t flip) {
         values_.resize(words_.size());
         for (std::size_t i = 0; i < words_.size(); ++i) {
             const uint64_t word = words_[i] ^ flip;

@@ -66,6 +66,7 @@ _HOME = {
     "connect": "sql",
     "ProbDB": "sql",
 }
+_FRONTS = ("network", "faulttree")
 _EXTRA = {"torch": "neural", "safetensors": "neural", "duckdb": "sql", "sqlglot": "sql", "pyarrow": "sql"}
 __all__ = [  # noqa: RUF022 - in the order a newcomer meets them
     "DNF", "Batch", "read", "reads", "write", "writes",
@@ -78,6 +79,8 @@ __all__ = [  # noqa: RUF022 - in the order a newcomer meets them
 
 
 def __getattr__(name: str) -> Any:
+    if name in _FRONTS:
+        return importlib.import_module(f"sharpdnf.fronts.{name}")
     if name == "__version__":
         return _version()
     if name not in _HOME:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from sharpdnf import _native
 from sharpdnf.circuit import Circuit
 from sharpdnf.compiled import Compiled
-from sharpdnf.dnf import DNF, MAX_VARS, FloatArray, plain_array, require_dnf
+from sharpdnf.dnf import DNF, FloatArray, plain_array, require_dnf
 from sharpdnf.engines.dtree import compile as compile_tree
 from sharpdnf.engines.exact import compile as compile_dnf
 from sharpdnf.engines.front import Seed, count, make_limit, make_rng
@@ -42,7 +42,7 @@ class Posterior:
 
     prob: FloatArray
     log_prob: float
-    """Of the formula itself."""
+    """The natural logarithm of the probability of the formula itself."""
     exact: bool
     samples: int
     std_error: FloatArray
@@ -178,37 +178,7 @@ def conjunction(left: DNF | Circuit, right: DNF | Circuit) -> DNF | Circuit:
         from sharpdnf.circuit_analysis import conjunction as of_circuits
 
         return of_circuits(_formula(left), _formula(right))
-    left, right = _over_same_variables(require_dnf(left), require_dnf(right))
-    size = left.num_literals * right.num_clauses + right.num_literals * left.num_clauses
-    if size > MAX_VARS:
-        raise LimitError(f"the conjunction of the two formulas has {size} literals")
-    a = np.repeat(np.arange(left.num_clauses), right.num_clauses)
-    b = np.tile(np.arange(right.num_clauses), left.num_clauses)
-    widths = np.stack([left.widths[a], right.widths[b]], axis=1)
-    starts = np.stack([left.indptr[a], right.indptr[b] + left.num_literals], axis=1)
-    ends = np.cumsum(widths.ravel())
-    within = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - widths.ravel(), widths.ravel())
-    literals = np.concatenate([left.literals, right.literals])[np.repeat(starts.ravel(), widths.ravel()) + within]
-    indptr = np.concatenate([[0], np.cumsum(widths.sum(axis=1))]).astype(np.int64)
-    joined = DNF.from_arrays(indptr, literals.astype(np.int32), left.prob, names=left.names)
-    return DNF.trusted(*joined.arrays, names=left.names)
-
-
-def _over_same_variables(left: DNF, right: DNF) -> tuple[DNF, DNF]:
-    """Both formulas over the variables of either: those with one name are one variable, whatever their numbers."""
-    if left.names is not None and right.names is not None and left.names != right.names:
-        place = {name: v for v, name in enumerate(left.names)}
-        moved = np.array([place.setdefault(name, len(place)) for name in right.names], dtype=np.int32)
-        prob = np.empty(len(place))
-        prob[moved], prob[: left.num_vars] = right.prob, left.prob
-        if not np.array_equal(prob[moved], right.prob):
-            raise InvalidFormula("the formulas give one variable two probabilities")
-        literals = 2 * moved[right.literals >> 1] + (right.literals & 1)
-        left = DNF(left.indptr, left.literals, prob, names=tuple(place))
-        right = DNF.from_arrays(right.indptr, literals, prob, names=tuple(place))
-    if left.num_vars != right.num_vars or not np.array_equal(left.prob, right.prob):
-        raise InvalidFormula("both formulas must have the same variables and probabilities")
-    return left, right
+    return require_dnf(left) & require_dnf(right)
 
 
 def conditional(

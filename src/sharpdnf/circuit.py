@@ -224,6 +224,12 @@ class Circuit:
 
     __hash__ = None  # type: ignore[assignment]
 
+    def _repr_html_(self) -> str:
+        from sharpdnf.notebook import facts_table
+
+        sizes = [("variables", self.num_vars), ("gates", self.num_gates), ("outputs", self.num_outputs)]
+        return facts_table("Circuit", [(name, f"{size:,}") for name, size in sizes])
+
     def __repr__(self) -> str:
         return (
             f"Circuit(num_vars={self.num_vars}, num_gates={self.num_gates}, num_inputs={self.num_inputs}, "

@@ -106,8 +106,11 @@ class DNF:
     ) -> Self:
         """Builds from signed 1-based literals: ``[[1, -2], [3]]`` is (x1 and not x2) or x3.
 
-        ``prob`` maps variables to probabilities, and those it leaves out are 1/2; or it lists all of them.
+        ``prob`` maps variables to probabilities, and those it leaves out are 1/2; or it lists all of them. ``clauses``
+        may be a scipy sparse matrix too: a clause a row, its columns 1 for a variable and -1 for its negation.
         """
+        if hasattr(clauses, "tocsr"):
+            clauses = _from_matrix(clauses)
         rows = [list(clause) for clause in clauses]
         indptr = np.zeros(len(rows) + 1, dtype=np.int64)
         np.cumsum([len(row) for row in rows], out=indptr[1:])
@@ -121,7 +124,8 @@ class DNF:
 
     @classmethod
     def parse(cls, text: str, prob: Mapping[str, float] | None = None) -> Self:
-        """Builds from ``a & b | ~c``: ``|`` joins clauses, ``&`` literals, ``~`` or ``!`` negates.
+        """Builds from ``a & b | ~c``: ``|`` joins clauses, ``&`` literals, ``~`` or ``!`` negates; parentheses are
+        multiplied out.
 
         Variables are numbered in the order in which they appear. ``prob`` gives the probability of every name in the
         text, or is left out, and all are 1/2; names in it that the text does not use become variables at the end.
@@ -134,6 +138,10 @@ class DNF:
         index: dict[str, int] = {}
         clauses: list[list[int]] = []
         body = text.strip()
+        if "(" in body or ")" in body:
+            from sharpdnf.algebra import expand
+
+            clauses, body = expand(text, index), ""
         for number, part in enumerate(body.split("|") if body and body != "false" else [], start=1):
             clause: list[int] = []
             for token in [] if part.strip() == "true" else part.split("&"):
@@ -198,6 +206,18 @@ class DNF:
             raise InvalidFormula(problem)
         return DNF.trusted(self.indptr, self.literals, values, self.log_scale, self.names, self.notes)
 
+    def __or__(self, other: DNF) -> DNF:
+        """Either formula; variables are the same by name, or by number where there are no names."""
+        from sharpdnf.algebra import disjunction
+
+        return disjunction(self, other) if isinstance(other, DNF) else NotImplemented
+
+    def __and__(self, other: DNF) -> DNF:
+        """Both formulas, as one DNF: every pair of clauses joined."""
+        from sharpdnf.algebra import conjunction
+
+        return conjunction(self, other) if isinstance(other, DNF) else NotImplemented
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, DNF):
             return NotImplemented
@@ -209,6 +229,13 @@ class DNF:
 
     def __repr__(self) -> str:
         return f"DNF(num_vars={self.num_vars}, num_clauses={self.num_clauses}, num_literals={self.num_literals})"
+
+    def _repr_html_(self) -> str:
+        from sharpdnf.notebook import facts_table
+
+        facts = [("variables", f"{self.num_vars:,}"), ("clauses", f"{self.num_clauses:,}")]
+        text = str(self) if self.num_literals <= 200 else f"{self.num_literals:,} literals"
+        return facts_table("DNF", [*facts, ("formula" if self.num_literals <= 200 else "size", text)])
 
     def __str__(self) -> str:
         if self.num_literals > 200:
@@ -267,6 +294,15 @@ def _freeze(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """The array, read-only; as a view where it owns its memory, because an owner could be unlocked again."""
     array.flags.writeable = False
     return array.view() if array.flags.owndata else array
+
+
+def _from_matrix(matrix: Any) -> list[list[int]]:
+    """The signed literals of each row of a sparse matrix with entries 1 and -1."""
+    rows = matrix.tocsr()
+    if not np.all(np.isin(rows.data, (-1, 0, 1))):
+        raise InvalidFormula("a matrix of clauses holds 1 for a variable and -1 for its negation, and nothing else")
+    signed = (rows.indices.astype(np.int64) + 1) * rows.data.astype(np.int64)
+    return [signed[a:b][signed[a:b] != 0].tolist() for a, b in zip(rows.indptr[:-1], rows.indptr[1:], strict=True)]
 
 
 def _whole(name: str, value: object) -> int:
@@ -354,6 +390,14 @@ class Batch:
         start, stop = self.dnf.indptr[first], self.dnf.indptr[last]
         indptr = self.dnf.indptr[first : last + 1] - start
         return DNF.trusted(indptr, self.dnf.literals[start:stop], self.dnf.prob, names=self.dnf.names)
+
+    @classmethod
+    def one(cls, dnf: DNF) -> Batch:
+        """A batch of one formula, with nothing left to check."""
+        self = object.__new__(cls)
+        object.__setattr__(self, "dnf", dnf)
+        object.__setattr__(self, "formula_indptr", _freeze(np.array([0, dnf.num_clauses], dtype=np.int64)))
+        return self
 
     @classmethod
     def of(cls, formulas: Iterable[DNF]) -> Batch:

@@ -3,6 +3,7 @@
 SharpDNFError
 ├── ParseError          a file or text is not a weighted DNF: says file, line and what was expected
 ├── InvalidFormula      arrays or clauses that are not a DNF, or impossible generator requests
+├── InvalidNetwork      links, nodes or terminals that are no network: says which row or file line
 ├── UnknownEngine       no engine of that name (did you mean ...?)
 ├── MissingExtra        the engine or feature needs an optional dependency: says what to install
 ├── LimitError          a formula is larger than a stated memory limit
@@ -43,6 +44,10 @@ class ParseError(SharpDNFError):
 
 class InvalidFormula(SharpDNFError, ValueError):
     """Arrays, clauses or a generator request that cannot be a DNF."""
+
+
+class InvalidNetwork(SharpDNFError, ValueError):
+    """Links, nodes or terminals that cannot be a network."""
 
 
 class UnknownEngine(SharpDNFError, ValueError):

@@ -8,6 +8,8 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
+from sharpdnf.notebook import facts_table
+
 Guarantee = Literal["exact", "relative", "additive", "bounds", "none"]
 GUARANTEES: tuple[str, ...] = get_args(Guarantee)
 
@@ -94,7 +96,7 @@ class Limit:
         return time.monotonic() >= self.deadline
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Estimate:
     """An answer and what is promised about it.
 
@@ -128,8 +130,29 @@ class Estimate:
     count: int | float | None = None
     """2^n P, an int where it is exact; None if the answer is no count, as for a conditional probability."""
     log_wmc: float | None = None
-    """Of the weighted count, or None likewise."""
+    """The natural logarithm of the weighted model count; None where ``count`` is."""
     info: dict[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        """The probability, its interval and what is promised; the fields have the rest."""
+        return f"Estimate({self.prob:.6g} in [{self.lower:.6g}, {self.upper:.6g}], {self.promise()}, {self.engine})"
+
+    def _repr_html_(self) -> str:
+        facts = [("probability", f"{self.prob:.6g}" if self.log_prob > -690.0 else f"exp({self.log_prob:.6g})")]
+        if self.prob > 0.5:
+            facts.append(("1 - probability", f"{self.complement:.6g}"))
+        facts += [("interval", f"[{self.lower:.6g}, {self.upper:.6g}]"), ("guarantee", self.promise())]
+        return facts_table("Estimate", [*facts, ("engine", self.engine)])
+
+    def promise(self) -> str:
+        """What is promised, in a few words."""
+        if not self.met:
+            return "not met in the limit"
+        if self.guarantee in ("relative", "additive") and self.epsilon is not None and self.delta is not None:
+            what = "1 - P within a factor 1 ± " if self.of == "complement" else "within a factor 1 ± "
+            width = f"{what}{self.epsilon:g}" if self.guarantee == "relative" else f"within ± {self.epsilon:g}"
+            return f"{width} with probability {1.0 - self.delta:g}" if self.delta else f"{width} surely"
+        return {"bounds": "a certain interval", "none": "no guarantee"}.get(self.guarantee, self.guarantee)
 
     def __post_init__(self) -> None:
         for name, (of, direction) in COMPLEMENTS.items():

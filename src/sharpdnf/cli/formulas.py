@@ -31,7 +31,7 @@ def generate(
     dialect: Annotated[str, typer.Option(help="sharpdnf, pepin, mcc, pysdd or cnf-negation")] = "sharpdnf",
     option: Annotated[
         list[str] | None,
-        typer.Option("-o", "--option", metavar="KEY=VALUE", help="of the family, such as rows=5 or edges=FILE"),
+        typer.Option("-o", "--option", metavar="KEY=VALUE", help="option of the family, such as rows=5 or edges=FILE"),
     ] = None,
 ) -> None:
     """A random or structured formula from a seed."""

@@ -17,7 +17,7 @@ Guarantee = Annotated[str | None, typer.Option(help="exact, relative, additive, 
 EngineName = Annotated[str, typer.Option(help="auto, or one of `sharpdnf engines`")]
 Timeout = Annotated[float | None, typer.Option(min=0, help="seconds; then the best answer so far, exit code 3")]
 Threads = Annotated[int | None, typer.Option(min=1, help="default: all cores; the answer does not depend on it")]
-Options = Annotated[list[str] | None, typer.Option("-o", "--option", metavar="KEY=VALUE", help="of the engine")]
+Options = Annotated[list[str] | None, typer.Option("-o", "--option", metavar="KEY=VALUE", help="option of the engine")]
 
 
 def split_options(options: Sequence[str] | None) -> dict[str, str]:
@@ -35,7 +35,7 @@ def split_options(options: Sequence[str] | None) -> dict[str, str]:
 
 
 def parse_options(options: Sequence[str] | None) -> dict[str, Any]:
-    """The same with numbers, true, false and none as such."""
+    """key=value pairs whose values are read as numbers, true, false or none where they look like one, else as text."""
     words = {"true": True, "false": False, "none": None}
 
     def value(text: str) -> Any:

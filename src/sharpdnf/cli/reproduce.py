@@ -27,7 +27,7 @@ def reproduce(
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="the paper's whole sets (hours) instead of subsets")] = False,
     out: Annotated[Path, typer.Option(help="where rows, tables and figures go; labels there are used again")] = RESULTS,
-    seed: Annotated[int, typer.Option(help="of the test formulas and their labels")] = 0,
+    seed: Annotated[int, typer.Option(help="the seed of the test formulas and their labels")] = 0,
     jobs: Annotated[int, typer.Option(min=0, help="processes that measure; 0 takes one a core")] = 0,
 ) -> None:
     """Rebuild the paper's tables and figures: formulas, labels, networks, rows, report.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -111,22 +112,26 @@ def _may_hold(dnf: DNF | Circuit, estimate: Estimate) -> bool:
 
 def block(name: str, dnf: DNF | Circuit, estimate: Estimate) -> str:
     """One formula and its answer, a fact a line."""
-    facts = [
-        ("probability", scientific(estimate.log_prob)),
-        ("interval", interval(estimate) + ("" if interval_holds(estimate) else ", not a guarantee")),
-        ("guarantee", guarantee(estimate)),
-    ]
+    title = f"{name}: {dnf.num_vars} variables, {_parts(dnf)}"
+    notes = [("note", note) for note in dnf.notes]
+    return "\n".join([title, *("  " + line for line in estimate_lines(estimate, weighted_count(dnf, estimate), notes))])
+
+
+def estimate_lines(
+    estimate: Estimate, counted: tuple[str, str] | None = None, notes: Sequence[tuple[str, str]] = ()
+) -> list[str]:
+    """An answer, a fact a line; the count of a formula comes after the probability, notes come last."""
+    facts = [("probability", scientific(estimate.log_prob))]
+    if counted is not None:
+        facts.append(counted)
     if estimate.of == "complement" or estimate.prob > 0.5:
         low, high = scientific(estimate.log_complement_lower), scientific(estimate.log_complement_upper)
-        facts.insert(1, ("complement", f"{scientific(estimate.log_complement)} in [{low}, {high}]"))
-    counted = weighted_count(dnf, estimate)
-    if counted is not None:
-        facts.insert(1, counted)
+        facts.append(("complement", f"{scientific(estimate.log_complement)} in [{low}, {high}]"))
+    facts.append(("interval", interval(estimate) + ("" if interval_holds(estimate) else ", not a guarantee")))
+    facts.append(("guarantee", guarantee(estimate)))
     samples = f", {estimate.samples} samples, seed {estimate.seed}" if estimate.samples else ""
     facts.append(("engine", f"{estimate.engine} in {duration(estimate.seconds)}{samples}"))
-    facts += [("note", note) for note in dnf.notes]
-    title = f"{name}: {dnf.num_vars} variables, {_parts(dnf)}"
-    return "\n".join([title, *(f"  {key:<15}{value}" for key, value in facts)])
+    return [f"{key:<15}{value}" for key, value in [*facts, *notes]]
 
 
 def row_header(width: int) -> str:
@@ -134,7 +139,7 @@ def row_header(width: int) -> str:
 
 
 def row(name: str, estimate: Estimate, width: int) -> str:
-    """The same as one line of a table; ``width`` is that of the first column."""
+    """An answer as one line of a table; ``width`` is that of the first column, in characters."""
     kind = estimate.guarantee if estimate.met else "NOT MET"
     return (
         f"{name:<{width}}  {scientific(estimate.log_prob):<12}  {interval(estimate):<27}  {kind:<10}  "
@@ -169,4 +174,18 @@ def competition_lines(dnf: DNF | Circuit, estimate: Estimate) -> str:
     else:
         digits = scientific(log_value, true_digits(log_value))
         lines.append(f"c s {'exact' if exact and not plain else 'approx'} arb float {digits}")
+    return "\n".join(lines)
+
+
+def plain_table(rows: list[dict[str, Any]]) -> str:
+    """Rows as aligned text: numbers to six digits and to the right, words to the left."""
+    if not rows:
+        return "(no rows)"
+    cells = [[f"{v:.6g}" if isinstance(v, float) else str(v) for v in row.values()] for row in rows]
+    numeric = [all(isinstance(row[name], int | float) for row in rows) for name in rows[0]]
+    widths = [max(len(name), *(len(line[i]) for line in cells)) for i, name in enumerate(rows[0])]
+    lines = []
+    for line in [list(rows[0]), *cells]:
+        padded = [c.rjust(w) if n else c.ljust(w) for c, w, n in zip(line, widths, numeric, strict=True)]
+        lines.append("  ".join(padded).rstrip())
     return "\n".join(lines)

@@ -35,7 +35,7 @@ def sql(
     delta: Annotated[float, typer.Option(help="probability with which it may fail")] = 0.05,
     engine: Annotated[str, typer.Option(help="counting engine")] = "auto",
     timeout: Annotated[float | None, typer.Option(help="seconds, for database and counting; then exit code 3")] = None,
-    seed: Annotated[int | None, typer.Option(help="of the random numbers")] = None,
+    seed: Annotated[int | None, typer.Option(help="the seed of the random numbers: same seed, same answer")] = None,
     limit: Annotated[int, typer.Option(min=0, help="answers to print")] = 50,
     show_sql: Annotated[bool, typer.Option("--show-sql", help="print the rewritten SQL and stop")] = False,
     csv: Annotated[bool, typer.Option("--csv", help="print the answers as CSV")] = False,

@@ -19,6 +19,7 @@ from sharpdnf.simplify import NOTES
 
 Columns = dict[str, Any]
 METHODS = np.array(["trivial", "simplify", "bounds", "dtree", "sampling", "conditioned", "exact"], dtype=object)
+PROMISES, SIDES = np.array(GUARANTEES, dtype=object), np.array(OF, dtype=object)
 LOGS = ("log_prob", "log_lower", "log_upper", "log_certified_lower", "log_certified_upper", *COMPLEMENTS)
 """Columns of logarithms, named as the fields of Estimate."""
 
@@ -58,9 +59,9 @@ def auto_batch(
         details=details,
     )
     columns["engine"] = METHODS[columns["engine"]]
-    columns["guarantee"] = np.array(GUARANTEES, dtype=object)[columns["guarantee"]]
-    columns["of"] = np.array(OF, dtype=object)[columns["of"]]
-    columns["met"] = columns["met"].astype(bool)
+    columns["guarantee"] = PROMISES[columns["guarantee"]]
+    columns["of"] = SIDES[columns["of"]]
+    columns["met"] = columns["met"].view(np.bool_)
     if details:
         columns["details"] = [_info(*pair) for pair in zip(columns["details"], columns["engine"], strict=True)]
     return columns
@@ -83,7 +84,7 @@ def auto(
     limit: Limit,
 ) -> Estimate:
     seed = int(rng.integers(2**63))
-    batch = Batch(dnf, np.array([0, dnf.num_clauses]))
+    batch = Batch.one(dnf)
     columns = auto_batch(
         batch, guarantee=guarantee, of="prob", epsilon=epsilon, delta=delta, seed=seed, numbers=np.zeros(1, np.int64),
         limit=limit, details=True,

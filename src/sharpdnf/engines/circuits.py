@@ -26,7 +26,7 @@ from sharpdnf.estimate import OF, Estimate, Limit, check_tolerance, log1mexp, mo
 MANY_WORK, MANY_SCAN = 20_000, 200_000_000
 """Gate inputs looked at to bound each output of many, and the gates that all together may be looked through for it."""
 COUNT_WORK = 50_000_000
-"""The same for an integer that nobody asked for."""
+"""Gate inputs that may be looked at for the exact number of models where the caller did not ask for an exact answer."""
 MANY_DRAWS = 1 << 18
 """Draws that all outputs share before those that are too rare for it are counted one by one."""
 

@@ -20,8 +20,8 @@ from sharpdnf.simplify import Simplified, simplify, trivial_log_prob
 
 Seed = int | np.random.Generator | None
 COMPILE_WORK = 10_000_000
-"""Operations of each exact method for an integer that nobody asked for: bounds that meet to rounding are cheap, their
-circuit need not be."""
+"""Operations that each exact method may spend on the exact number of models where the caller did not ask for an exact
+answer: bounds that meet may have been cheap to find, while a circuit that counts the models need not be."""
 
 
 def count(
@@ -59,7 +59,7 @@ def count(
     if asked.engine.run_batch is not None:
         estimate = _batch_of_one(dnf, asked, seed, limit)
     else:
-        estimate = count_list(_one(dnf), asked, seed, np.zeros(1, dtype=np.int64), limit)[0]
+        estimate = count_list(Batch.one(dnf), asked, seed, np.zeros(1, dtype=np.int64), limit)[0]
     return _finish(dnf, estimate, asked.guarantee, seed, limit, started)
 
 
@@ -96,16 +96,12 @@ class Asked:
         return cls(found, wanted, of, epsilon, delta, options)
 
 
-def _one(dnf: DNF) -> Batch:
-    return Batch(dnf, np.array([0, dnf.num_clauses]))
-
-
 def _batch_of_one(dnf: DNF, asked: Asked, seed: int, limit: Limit) -> Estimate:
     from sharpdnf.engines.auto import estimate_of
 
     assert asked.engine.run_batch is not None
     columns = asked.engine.run_batch(
-        _one(dnf),
+        Batch.one(dnf),
         guarantee=asked.guarantee,
         of=asked.of,
         epsilon=asked.epsilon,
@@ -249,7 +245,7 @@ def _finish(dnf: DNF, estimate: Estimate, wanted: str, seed: int, limit: Limit, 
 
 
 def _even(dnf: DNF) -> bool:
-    return bool(np.all(dnf.prob == 0.5))
+    return bool((dnf.prob == 0.5).all())
 
 
 def _model_count(dnf: DNF, estimate: Estimate, wanted: str, limit: Limit) -> int | float:

@@ -26,7 +26,7 @@ from sharpdnf.estimate import Estimate, Limit, log1mexp
 
 TINY = 1e-300
 SECONDS_PER_LITERAL = 2e-7
-"""Of one iteration, about."""
+"""About how long one iteration takes, to know whether another one fits before the deadline."""
 
 
 @engine("lbp", guarantees=("none",), summary="loopy belief propagation (Bethe), a baseline without guarantee")

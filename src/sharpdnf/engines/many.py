@@ -15,6 +15,7 @@ from sharpdnf.engines.front import Asked, Seed, count_list, make_limit, make_see
 from sharpdnf.estimate import Estimate, Limit
 
 Table = dict[str, npt.NDArray[Any]]
+SMALLEST = 2.0**-1074  # the least double above 0
 
 
 def count_many(
@@ -92,12 +93,21 @@ def _with_plain(columns: Table, seed: int) -> Table:
 
 
 def _exp(logs: npt.NDArray[np.float64], name: str) -> npt.NDArray[np.float64]:
-    """The numbers themselves, a lower end rounded down and an upper end up, as the fields of Estimate are."""
+    """The numbers themselves, a lower end rounded down and an upper end up, as the fields of Estimate are.
+
+    Two units in the last place: of a normal number by the factor, of one below them by the sum.
+    """
     values: npt.NDArray[np.float64] = np.exp(logs)
     if name.endswith("lower"):
-        return np.where(logs == 0.0, 1.0, np.maximum(0.0, np.nextafter(np.nextafter(values, 0.0), 0.0)))
-    if name.endswith("upper"):
-        return np.where(logs == -np.inf, 0.0, np.minimum(1.0, np.nextafter(np.nextafter(values, 2.0), 2.0)))
+        values *= 1.0 - 2.0**-51
+        values -= 2.0 * SMALLEST
+        np.maximum(values, 0.0, out=values)
+        values[logs == 0.0] = 1.0
+    elif name.endswith("upper"):
+        values *= 1.0 + 2.0**-51
+        values += 2.0 * SMALLEST
+        np.minimum(values, 1.0, out=values)
+        values[logs == -np.inf] = 0.0
     return values
 
 

@@ -7,8 +7,10 @@ import importlib
 import inspect
 import numbers
 import pkgutil
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from sharpdnf.errors import UnknownEngine
@@ -17,6 +19,8 @@ from sharpdnf.estimate import SERVES, Estimate
 EngineFunction = Callable[..., Estimate]
 TYPES = {"int": numbers.Integral, "float": numbers.Real, "bool": bool, "str": str, "None": type(None)}
 COMMON = ("guarantee", "epsilon", "delta", "rng", "limit")
+ENTRY_POINTS = "sharpdnf.engines"
+"""The group under which another package names the modules that register its engines."""
 _ENGINES: dict[str, Engine] = {}
 
 
@@ -78,11 +82,21 @@ def engine(
 
 
 def discover() -> dict[str, Engine]:
-    """All engines by name: every module beside this one that registers some."""
+    """All engines by name: every module beside this one that registers some, and those of other packages."""
     package = importlib.import_module("sharpdnf.engines")
     for module in pkgutil.iter_modules(package.__path__):
         importlib.import_module(f"sharpdnf.engines.{module.name}")
+    for entry in entry_points(group=ENTRY_POINTS):
+        _load(entry)
     return dict(sorted(_ENGINES.items()))
+
+
+def _load(entry: EntryPoint) -> None:
+    """Imports the module that another package names; one that fails must not take the others with it."""
+    try:
+        entry.load()
+    except Exception as error:
+        warnings.warn(f"the engine {entry.name!r} of {entry.value!r} cannot be loaded: {error}", stacklevel=3)
 
 
 def find(name: str) -> Engine:
@@ -96,6 +110,9 @@ def find(name: str) -> Engine:
             if error.name is None or not error.name.startswith("sharpdnf.engines"):
                 raise
     if name not in _ENGINES:
+        for entry in entry_points(group=ENTRY_POINTS, name=name):
+            _load(entry)
+    if name not in _ENGINES:
         known = list(discover())
         close = difflib.get_close_matches(name, known, 1)
         hint = f"did you mean {close[0]!r}? " if close else ""
@@ -107,6 +124,8 @@ def check_options(found: Engine, options: dict[str, Any]) -> None:
     """Unknown options are errors with a "did you mean", and so are values of another type than the engine's."""
     for option, value in options.items():
         if option not in found.options:
+            if option in ("seed", "random_state"):
+                raise ValueError(f"the seed is given as rng: write rng={value!r} instead of {option}={value!r}")
             close = difflib.get_close_matches(option, found.options, 1)
             hint = f"did you mean {close[0]!r}? " if close else ""
             own = ", ".join(found.options) or "none"

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -78,26 +80,10 @@ def sampling(
         estimator=ESTIMATORS.index(estimator),
         marginals=False,
     )
-    info = {"estimator": ESTIMATORS[chosen], "log_scale": log_scale, "operations": operations, "successes": successes}
-    sure = min(0.0, log_scale)  # P(formula) <= S'
-    if complete:
-        log_prob = min(sure, log_scale + math.log((k - 1) / (draws - 1)))
-        log_lower, log_upper = log_prob - math.log1p(epsilon), min(sure, log_prob - math.log1p(-epsilon))
-    else:  # the mean so far, without a promise
-        log_prob = min(sure, log_scale + safe_log(successes / draws if draws else 0.5))
-        log_lower, log_upper = -math.inf, sure
-    return Estimate(
-        log_prob=log_prob,
-        guarantee="relative" if complete else "none",
-        engine="sampling",
-        epsilon=epsilon,
-        delta=delta,
-        log_lower=log_lower,
-        log_upper=log_upper,
-        log_certified_upper=sure,
-        samples=draws,
-        met=complete,
-        info=info,
+    info = {"estimator": ESTIMATORS[chosen], "log_scale": log_scale, "operations": operations}
+    drawn = {"draws": draws, "successes": successes, "complete": complete}
+    return from_draws(
+        drawn, "sampling", guarantee="relative", epsilon=epsilon, delta=delta, log_scale=log_scale, info=info
     )
 
 
@@ -108,19 +94,63 @@ def _additive(dnf: DNF, *, epsilon: float, delta: float, rng: np.random.Generato
     arguments |= {"marginals": False, "estimator": 1}
     wanted = draws_needed(epsilon, delta)
     draws, successes, complete, _, _, operations, *_ = _native.sample(*dnf.arrays, max_draws=wanted, **arguments)
-    mean = successes / draws if draws else 0.5
+    drawn = {"draws": draws, "successes": successes, "complete": complete}
+    info = {"estimator": "direct", "operations": operations}
+    return from_draws(drawn, "sampling", guarantee="additive", epsilon=epsilon, delta=delta, info=info)
+
+
+def from_draws(
+    drawn: Mapping[str, Any],
+    engine: str,
+    *,
+    guarantee: str,
+    epsilon: float,
+    delta: float,
+    log_scale: float = 0.0,
+    info: dict[str, Any] | None = None,
+) -> Estimate:
+    """The answer from 0/1 ``draws`` with so many ``successes``, where P = exp(log_scale) P(success).
+
+    ``complete`` says that the stopping rule of the guarantee came to its end. If it did not, the mean so far comes back
+    with no promise but its interval, which holds with probability 1 - delta whenever the draws were stopped.
+    """
+    draws, successes, complete = drawn["draws"], drawn["successes"], bool(drawn["complete"])
+    sure = min(0.0, log_scale)
+    if complete and guarantee == "relative":
+        log_prob = min(sure, log_scale + math.log((successes - 1) / (draws - 1)))
+        log_lower, log_upper = log_prob - math.log1p(epsilon), min(sure, log_prob - math.log1p(-epsilon))
+    else:
+        mean = successes / draws if draws else 0.5
+        width = epsilon if complete else anytime_width(draws, delta)
+        log_prob = min(sure, log_scale + safe_log(mean))
+        log_lower = min(sure, log_scale + safe_log(mean - width))
+        log_upper = min(sure, log_scale + safe_log(mean + width))
     return Estimate(
-        log_prob=safe_log(mean),
-        guarantee="additive" if complete else "none",
-        engine="sampling",
+        log_prob=log_prob,
+        guarantee=guarantee if complete else "none",
+        engine=engine,
         epsilon=epsilon,
         delta=delta,
-        log_lower=safe_log(max(0.0, mean - epsilon)) if complete else -math.inf,
-        log_upper=safe_log(min(1.0, mean + epsilon)) if complete else 0.0,
+        log_lower=log_lower,
+        log_upper=log_upper,
+        log_certified_upper=sure,
         samples=draws,
         met=complete,
-        info={"estimator": "direct", "operations": operations, "successes": successes},
+        info={**(info or {}), "successes": successes},
     )
+
+
+def anytime_width(draws: int, delta: float) -> float:
+    """How far the mean of 0/1 draws, or of draws in [0, 1], can be from its expectation, whenever one stops.
+
+    A deadline stops after a number of draws that may depend on them, so one number of draws is not enough: for 2^i to
+    2^(i + 1) draws Hoeffding's inequality holds for all of them together (it bounds a martingale), with the part
+    delta / ((i + 1) (i + 2)) of delta, and these parts add up to delta.
+    """
+    if draws < 1:
+        return 1.0
+    i = draws.bit_length() - 1
+    return min(1.0, math.sqrt(2.0 ** (i + 1) * math.log(2.0 * (i + 1) * (i + 2) / delta) / 2.0) / draws)
 
 
 @dataclass(frozen=True, slots=True)

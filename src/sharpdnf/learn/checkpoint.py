@@ -104,10 +104,11 @@ def load_checkpoint(
     return stored.state
 
 
-def load_start(objective: nn.Module, directory: Path) -> None:
-    """Weights to start another run from: a run's checkpoint with its heads, or the directory of a network alone."""
+def load_start(objective: nn.Module, network: nn.Module, directory: Path) -> None:
+    """Weights to start another run from: a run's checkpoint, which fills the whole objective, or a directory that holds
+    only a network, which fills the objective's ``network`` and leaves its heads as they are."""
     if not (directory / STATE_FILE).exists():
-        load_weights(objective.network, load_network(directory).state_dict(), directory)
+        load_weights(network, load_network(directory).state_dict(), directory)
         return
     stored = _read(directory)
     load_weights(objective, _under("module.", stored.tensors), stored.file)

@@ -68,7 +68,7 @@ class MixConfig:
     least_share: float = 0.5
     """hub: the smallest share of the clauses that a hub stands in"""
     epsilon: float = 0.01
-    """of the labels, at delta 0.05"""
+    """the relative error of the labels, which may be missed with probability 0.05"""
     start: float = 0.0
     stop: float = 1.0
 

@@ -26,7 +26,7 @@ FAREST = 2.2
 """sqrt(n) times the largest distance to the uniform law, which exceeds x with probability about 2 exp(-2 x^2)"""
 
 
-PAIRS = 2000  # of clauses that share a variable, to see whether they share more
+PAIRS = 2000  # pairs of clauses that share a variable, looked at to see whether they share more
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,11 @@ def sum_edges(edges: Edges, x: Tensor) -> Tensor:
     return x.new_zeros(edges.num_rows, x.shape[1]).index_add_(0, edges.row_of_edge, x[edges.indices.long()])
 
 
+def _apply(function: type[Function], *arguments: Any) -> Any:
+    """Calls a function that has its own backward pass; torch declares no types for this."""
+    return function.apply(*arguments)
+
+
 class _Aggregate(Function):
     @staticmethod
     def forward(ctx: Any, relation: Relation, x: Tensor) -> Tensor:
@@ -59,7 +64,7 @@ class _Aggregate(Function):
 
 def aggregate(relation: Relation, x: Tensor) -> Tensor:
     """[targets, k] from [sources, k]: the sum over each target's neighbours."""
-    out: Tensor = _Aggregate.apply(relation, x)
+    out: Tensor = _apply(_Aggregate, relation, x)
     return out
 
 
@@ -121,7 +126,7 @@ class Perceptron(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         if _kernels_apply(x):
-            out: Tensor = _Perceptron.apply(x.contiguous(), *self._flat())
+            out: Tensor = _apply(_Perceptron, x.contiguous(), *self._flat())
             return out
         for i, layer in enumerate(self.layers):
             x = layer(x if i == 0 else F.relu(x))
@@ -135,7 +140,7 @@ class Perceptron(nn.Module):
             out.copy_(self(x))
 
     def _flat(self) -> list[Tensor]:
-        return [p for layer in self.layers for p in (layer.weight, layer.bias)]
+        return [p for layer in self.layers for p in layer.parameters()]  # weight, then bias
 
 
 # --- layer-norm LSTM ----------------------------------------------------------------------------------------------
@@ -238,12 +243,13 @@ class LayerNormLSTM(nn.Module):
         """The next (state, cell) [rows, k] of every row from the current ones and its messages."""
         state, cell = memory
         if _kernels_apply(state):
-            out: tuple[Tensor, Tensor] = _Cell.apply(
-                None, None, cell, self.gain, self.shift, *self._pairs((*inputs, state))
+            out: tuple[Tensor, Tensor] = _apply(
+                _Cell, None, None, cell, self.gain, self.shift, *self._pairs((*inputs, state))
             )
             return out
-        terms = zip((*inputs, state), self.weights, strict=True)
-        return lstm_elementwise(sum(F.linear(x, w) for x, w in terms), cell, self.gain, self.shift)
+        first, *rest = (F.linear(x, w) for x, w in zip((*inputs, state), self.weights, strict=True))
+        gates = sum(rest, start=first)
+        return lstm_elementwise(gates, cell, self.gain, self.shift)
 
     def forward_shared(self, memory: tuple[Tensor, Tensor], message: Tensor, spread: Relation) -> tuple[Tensor, Tensor]:
         """The same for one message that many rows share: ``message`` [sources, k] reaches the rows along ``spread``."""
@@ -251,7 +257,7 @@ class LayerNormLSTM(nn.Module):
         input_weight, state_weight = self.weights
         base = F.linear(message, input_weight)
         if _kernels_apply(state):
-            out: tuple[Tensor, Tensor] = _Cell.apply(spread, base, cell, self.gain, self.shift, state, state_weight)
+            out: tuple[Tensor, Tensor] = _apply(_Cell, spread, base, cell, self.gain, self.shift, state, state_weight)
             return out
         gates = aggregate(spread, base) + F.linear(state, state_weight)
         return lstm_elementwise(gates, cell, self.gain, self.shift)

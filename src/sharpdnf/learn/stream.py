@@ -25,7 +25,7 @@ Item = TypeVar("Item")
 
 
 class Labeller(Protocol):
-    """(log P(formula), P(variable | formula) or None)"""
+    """Labels a formula: returns log P(formula) and, if marginals are asked for, P(variable | formula), else None."""
 
     def __call__(
         self, dnf: DNF, *, epsilon: float, delta: float, rng: np.random.Generator, marginals: bool
@@ -34,6 +34,8 @@ class Labeller(Protocol):
 
 @dataclass(frozen=True)
 class Example:
+    """A labelled formula."""
+
     dnf: DNF
     log_prob: float
     posterior: FloatArray | None

@@ -29,6 +29,8 @@ from sharpdnf.errors import ConfigError, SharpDNFError
 from sharpdnf.files import make_folder, sole_writer, write_atomically
 from sharpdnf.learn.checkpoint import RunState, load_checkpoint, load_start, save_checkpoint
 from sharpdnf.learn.config import Config, OptimizerConfig
+from sharpdnf.learn.dataset import Dataset, Epochs
+from sharpdnf.learn.graph import Graph
 from sharpdnf.learn.loss import Heads, Targets, accuracy, answer_loss, graph_of
 from sharpdnf.learn.model import Network, check_device, save_network
 from sharpdnf.learn.stream import Example, Labeller, ahead, draw_batch, num_nodes, pack, validation_slice
@@ -59,7 +61,7 @@ class Objective(nn.Module):
         self.network = Network(config.network)
         self.heads = Heads(config.network.k) if config.loss.dense > 0 else None
 
-    def forward(self, graph: Any, targets: Targets) -> tuple[Tensor, Tensor]:
+    def forward(self, graph: Graph, targets: Targets) -> tuple[Tensor, Tensor]:
         """(answer loss, dense loss), both scalars."""
         for states in self.network.run(graph, dense=self.heads is not None):
             final = states
@@ -87,42 +89,62 @@ class Trainer:
     label: Labeller
     show: Callable[[Report], None]
     rank: int = 0
+    """Which of the processes this is; process 0 validates, logs and writes."""
     world: int = 1
+    """How many processes share the run."""
     state: RunState = field(default_factory=RunState)
     report: Report = field(default_factory=Report)
+    objective: Objective = field(init=False)
+    module: nn.Module = field(init=False)
+    """What is called for the loss: the objective, or where several processes train, its wrapper that averages."""
+    optimizer: torch.optim.Optimizer = field(init=False)
+    average: Network | None = field(init=False)
+    """The moving average of the weights, if the configuration asks for one."""
+    epochs: Epochs | None = field(init=False)
+    """The batches of a dataset; None where formulas are drawn afresh."""
+    steps: int = field(init=False)
+    """The steps that the schedule is planned for."""
+    end: int = field(init=False)
+    """The step at which this run stops, which may be before the schedule's end."""
+    validation: list[list[Example]] | None = None
+    """The validation slice in batches, once it has been labelled."""
+    sums: dict[str, float] = field(default_factory=dict)
+    """What is to be logged, added up since the last line of the log."""
+    board: Any = None
+    """TensorBoard's writer, where that is installed."""
 
     def __post_init__(self) -> None:
         run = self.config.run
         torch.manual_seed(run.seed)
         self.objective = Objective(self.config).to(run.device)
         if run.init:
-            load_start(self.objective, Path(run.init))
+            load_start(self.objective, self.objective.network, Path(run.init))
         self.optimizer = torch.optim.Adam(
             self.objective.parameters(), lr=self.config.optimizer.learning_rate, betas=self.config.optimizer.betas
         )
         self.average = copy.deepcopy(self.objective.network) if self.config.optimizer.average > 0 else None
         restored = load_checkpoint(self.directory, self.config, self.objective, self.optimizer, self.average)
         self.state = restored or self.state
+        self.epochs = self._open_epochs()
         self.steps = self._count_steps()
         self.end = min(self.config.run.stop or self.steps, self.steps)
-        self.module: nn.Module = self.objective
+        self.module = self.objective
         if run.batches % self.world:
             raise ConfigError(f"run.batches = {run.batches} cannot be shared evenly by {self.world} processes")
         if self.world > 1:
             unused = self.config.network.iterations == 1
             self.module = nn.parallel.DistributedDataParallel(self.objective, find_unused_parameters=unused)
-        self.validation: list[list[Example]] | None = None
-        self.sums: dict[str, float] = {}
+
+    def _open_epochs(self) -> Epochs | None:
+        data = self.config.data
+        if data.source == "stream":
+            return None
+        return Epochs(Dataset(Path(data.source), "train"), data.batch_nodes, self.config.run.seed)
 
     def _count_steps(self) -> int:
-        run, data = self.config.run, self.config.data
-        self.epochs = None
-        if data.source != "stream":
-            from sharpdnf.learn.dataset import Dataset, Epochs
-
-            self.epochs = Epochs(Dataset(Path(data.source), "train"), data.batch_nodes, run.seed)
-            if run.epochs:
-                return max(1, round(run.epochs * len(self.epochs) / run.batches))
+        run = self.config.run
+        if self.epochs is not None and run.epochs:
+            return max(1, round(run.epochs * len(self.epochs) / run.batches))
         return run.steps
 
     def batches(self) -> Iterator[list[list[Example]]]:

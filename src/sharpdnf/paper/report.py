@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -156,9 +156,8 @@ def _accuracy_table(
 def accuracy_tables(rows: Sequence[Row]) -> list[Table]:
     """Tables 2 to 6 and 8 to 12 of the paper."""
 
-    def pick(model: str, sets: Iterable[str], keep: Callable[[Row], bool] = lambda row: True) -> list[Row]:
-        wanted = set(sets)
-        return [row for row in rows if row.model == model and row.set in wanted and keep(row)]
+    def pick(model: str, sets: Sequence[str]) -> list[Row]:
+        return [row for row in rows if row.model == model and row.set in sets]
 
     def overall(number: str, model: str, title: str) -> Table:
         paper = PAPER_OVERALL[model]
@@ -171,7 +170,7 @@ def accuracy_tables(rows: Sequence[Row]) -> list[Table]:
     def by_width(number: str, title: str, sets: Sequence[str], paper: dict[tuple[int, ...], Accuracies]) -> Table:
         groups = []
         for widths, figures in paper.items():
-            kept = pick("paper", sets, lambda row, widths=widths: row.w in widths)  # type: ignore[misc]
+            kept = [row for row in pick("paper", sets) if row.w in widths]
             groups.append((f"w={','.join(map(str, widths))}", kept, figures))
         return _accuracy_table(number, title, groups)
 
@@ -180,7 +179,7 @@ def accuracy_tables(rows: Sequence[Row]) -> list[Table]:
     sizes = [f"size-{n}" for n in PAPER_SIZE["paper"]]
     code = [(SET_TITLES["structure-code"], pick("paper", ["structure-code"]), PAPER_OVERALL["paper"]["structure"])]
     for n, figures in PAPER_SIZE["paper"].items():
-        kept = pick("paper", ["size-code"], lambda row, n=n: row.n == n)  # type: ignore[misc]
+        kept = [row for row in pick("paper", ["size-code"]) if row.n == n]
         code.append((f"variant code, n = {n:,}", kept, figures))
     return [
         overall("2", "paper", "on the training and structure evaluation sets"),
@@ -360,11 +359,14 @@ def write_report(source: Path, out: Path) -> list[Path]:
     parts += [table.markdown() for table in tables]
     written = [out / "report.md", out / "tables.csv"]
     structure = [row for row in rows if row.model == "paper" and row.set == "structure"]
-    for number, (data, draw) in enumerate(((structure, heat_map), (traces, trace_figure)), 3):
-        if data:
-            written.append(out / f"figure{number}.png")
-            draw(data, written[-1])  # type: ignore[operator]
-            parts += [f"![Figure {number}](figure{number}.png)", ""]
+    if structure:
+        written.append(out / "figure3.png")
+        heat_map(structure, written[-1])
+        parts += ["![Figure 3](figure3.png)", ""]
+    if traces:
+        written.append(out / "figure4.png")
+        trace_figure(traces, written[-1])
+        parts += ["![Figure 4](figure4.png)", ""]
     write_atomically(written[0], "\n".join(parts).encode())
     records, text = tidy_accuracies(rows), io.StringIO(newline="")
     writer = csv.DictWriter(text, list(records[0]) if records else ["model"], lineterminator="\n")

@@ -7,10 +7,12 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from sharpdnf.errors import CheckpointError
 from sharpdnf.files import write_atomically
+
+Record = TypeVar("Record")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +77,8 @@ class Runtime:
     runs: int
 
 
-def read_records(path: Path, kind: type[Any]) -> list[Any]:
-    """The rows of a CSV as ``kind`` (Row, Trace or Runtime); a missing file has none of them."""
+def read_records(path: Path, kind: type[Record]) -> list[Record]:
+    """The rows of a CSV as records of ``kind`` (Label, Row, Trace or Runtime); a missing file has no rows."""
     if not path.exists():
         return []
     casts = {name: {"int": int, "float": float, "str": str}[text] for name, text in kind.__annotations__.items()}
@@ -94,7 +96,7 @@ def read_records(path: Path, kind: type[Any]) -> list[Any]:
     return records
 
 
-def write_records(path: Path, records: Sequence[Any], kind: type[Any]) -> None:
+def write_records(path: Path, records: Sequence[Record], kind: type[Record]) -> None:
     """Writes dataclass records as CSV, in one step: a reader never sees half a file."""
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")

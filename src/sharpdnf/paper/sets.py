@@ -96,7 +96,8 @@ def subset(name: str, size: int | None, seed: int = 0) -> list[Member]:
     for n, count in sizes.items():
         taken, turn = min(count, max(1, round(size * count / total))), len(settings(n))
         for j in range(taken):
-            # Strides of 12 through a turn of the settings (23 or 29, both prime), so that part of a turn is spread too.
+            # A turn of settings has 23 or 29, both prime. Steps of 12 visit each once a turn, neighbours far apart,
+            # so that also a part of a turn has narrow and wide clauses.
             first = j - j % turn
             place = first + 12 * j % turn if first + turn <= count else j
             out.append(member(name, start + place, place % shifts, seed))

@@ -167,6 +167,14 @@ class Answers:
             table.add_row(*row)
         return table
 
+    def _repr_html_(self) -> str:
+        from sharpdnf.notebook import SHOWN_ROWS, rows_table
+
+        shown = self.arrow().slice(0, SHOWN_ROWS).to_pylist()
+        columns = list(shown[0]) if shown else [*self.labels, "prob", "lower", "upper"]
+        cells = [[f"{v:.6g}" if isinstance(v, float) else str(v) for v in row.values()] for row in shown]
+        return rows_table(columns, cells, len(self))
+
     def __repr__(self) -> str:
         return f"Answers({len(self)} rows: {', '.join(self.labels)}; prob, lower, upper)"
 

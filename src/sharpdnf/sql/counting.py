@@ -108,7 +108,7 @@ def count_with_progress(batch: Batch, options: Options) -> Counts:
 
 
 def concatenate(parts: list[Counts]) -> Counts:
-    """One after the other."""
+    """The columns of all parts, one part after the other."""
     return Counts(
         *(np.concatenate([getattr(part, name) for part in parts])
           for name in ("prob", "lower", "upper", "guarantee", "engine", "met"))
@@ -116,7 +116,7 @@ def concatenate(parts: list[Counts]) -> Counts:
 
 
 def empty() -> Counts:
-    """Of no formula."""
+    """The columns of an empty batch: no formula, so no entry."""
     nothing, words = np.zeros(0), np.zeros(0, dtype=object)
     return Counts(nothing, nothing, nothing, words, words, np.zeros(0, dtype=bool))
 

@@ -18,7 +18,7 @@ AGAIN = 0.1
 LEAST, MOST = 1e-3, 86400.0
 """Seconds that a socket waits at a time: 0 would not wait, and milliseconds beyond 2^31 are cut off."""
 DONE = b"\0"
-"""No signal has this number."""
+"""What tells the watching thread to end. It hears of signals by their numbers, of which none is 0."""
 
 
 @contextmanager

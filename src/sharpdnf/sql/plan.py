@@ -9,13 +9,19 @@ from sqlglot import exp
 
 from sharpdnf.errors import SQLError
 from sharpdnf.sql.backends.protocol import Catalog, Shape, Uncertain
+from sharpdnf.sql.bind.context import Binding
+from sharpdnf.sql.bind.expressions import bind_expression
+from sharpdnf.sql.bind.query import bind_query, bind_select, binding
+from sharpdnf.sql.bind.scope import Scope
 from sharpdnf.sql.bind.tables import Environment, Tables
+from sharpdnf.sql.bind.tree import Query, Select
+from sharpdnf.sql.emit.sql import complete, emit, without_affinities
 from sharpdnf.sql.parse.allowed import PROBABILITY_FUNCTIONS, check_functions
 from sharpdnf.sql.parse.faithful import check_faithful
 from sharpdnf.sql.parse.text import parse_select, written_back
 from sharpdnf.sql.refusal import refuse
-from sharpdnf.sql.rewrite.rewriter import Rewriter
-from sharpdnf.sql.rewrite.sets import bare_columns
+from sharpdnf.sql.rewrite.context import Rows
+from sharpdnf.sql.rewrite.query import rewrite_query, rewriting
 
 RESERVED = "_sharpdnf_"
 EXPECTED = ("expected_count", "expected_sum")
@@ -93,21 +99,29 @@ def _make_plan(sql: str, tree: exp.Query, catalog: Catalog, uncertain: Mapping[t
     uncertain_rows = tables.touches(tree, Environment())
     if uncertain_rows or ours:
         cuts, limit = _cuts(tree), _limit(tree)
-    if _is_expected(tree):
+    if isinstance(tree, exp.Select) and _has_expected(tree):
         return _plan_expected(tree, tables, cuts, order, limit)
-    rewriter = Rewriter(tables)
-    query = rewriter.query(tree, Environment(), None)
-    if not isinstance(tree, exp.Select):
-        rewriter.last = None
-    labels = tuple(column.label for column in query.columns)
+    context = binding(tables)
+    query = bind_query(context, tree, Environment(), None)
+    rows, whole, _ = _emitted(context, query)
+    labels = tuple(column.label for column in rows.columns)
     named = [(label, f"_c{i}") for i, label in enumerate(labels)]
-    if catalog.dialect.affinities and isinstance(query.body, exp.SetOperation):
-        bare_columns(query.body, len(labels))
-    whole = rewriter.complete(query.body)
-    return Plan(
-        whole, whole.sql(catalog.dialect.name), Shape(len(labels), 0, query.lineage, 0), labels, cuts=cuts,
-        order=_keys(order, named, rewriter, certain=not uncertain_rows and not ours), limit=limit,
-    )  # fmt: skip
+    certain = not uncertain_rows and not ours
+    keys = _keys(order, named, context, query if isinstance(query, Select) else None, certain=certain)
+    shape = Shape(len(labels), 0, rows.lineage, 0)
+    return Plan(whole, whole.sql(catalog.dialect.name), shape, labels, cuts=cuts, order=keys, limit=limit)
+
+
+def _emitted(
+    context: Binding, query: Query, *, expected: bool = False
+) -> tuple[Rows, exp.Query, tuple[tuple[str, exp.Query], ...]]:
+    """A bound query rewritten and written: the rows, the SQL, and temporary tables to make first."""
+    passes = rewriting(context, expected=expected)
+    rows = rewrite_query(passes, query)
+    body = emit(rows.selects)
+    if context.dialect.affinities and isinstance(body, exp.SetOperation) and not expected:
+        without_affinities(body, len(rows.columns))
+    return rows, complete(body, passes.all_ctes()), tuple(passes.numbered)
 
 
 def _is_call(node: exp.Expr | None, *names: str) -> bool:
@@ -163,11 +177,13 @@ def _limit(tree: exp.Query) -> int | None:
     return int(count.this)
 
 
-def _keys(order: list[exp.Ordered], named: Named, rewriter: Rewriter, *, certain: bool = False) -> tuple[SortKey, ...]:
+def _keys(
+    order: list[exp.Ordered], named: Named, context: Binding, select: Select | None, *, certain: bool = False
+) -> tuple[SortKey, ...]:
     """The answers' order. A certain query may be ordered by other columns, for its LIMIT; that order is not kept."""
     found = []
     for ordered in order:
-        column = _sort_column(ordered.this, named, rewriter)
+        column = _sort_column(ordered.this, named, context, select)
         if column is None:
             if certain:
                 return ()
@@ -176,7 +192,7 @@ def _keys(order: list[exp.Ordered], named: Named, rewriter: Rewriter, *, certain
     return tuple(found)
 
 
-def _sort_column(expression: exp.Expr, named: Named, rewriter: Rewriter) -> str | None:
+def _sort_column(expression: exp.Expr, named: Named, context: Binding, select: Select | None) -> str | None:
     """A position, a column's label, or an expression that the outermost SELECT has among its items."""
     if _is_call(expression, "prob"):
         return "_prob"
@@ -186,11 +202,10 @@ def _sort_column(expression: exp.Expr, named: Named, rewriter: Rewriter) -> str 
     same = [column for label, column in named if label.lower() == name]
     if len(same) == 1:
         return same[0]
-    selected = rewriter.last
-    if selected is None:
+    if select is None or select.names is None:
         return None
-    bound = rewriter.expression(expression, selected.env, selected.scope)
-    return next((f"_c{i}" for i, item in enumerate(selected.items) if item.expression == bound), None)
+    bound = bind_expression(context, expression, *select.names)
+    return next((f"_c{i}" for i, item in enumerate(select.items) if item.expression == bound), None)
 
 
 def _position(expression: exp.Expr, named: Named) -> str | None:
@@ -199,9 +214,8 @@ def _position(expression: exp.Expr, named: Named) -> str | None:
     return named[position - 1][1] if 1 <= position <= len(named) else None
 
 
-def _is_expected(tree: exp.Query) -> bool:
-    if not isinstance(tree, exp.Select):
-        return False
+def _has_expected(tree: exp.Select) -> bool:
+    """Whether the select list has an expected value."""
     return any(_is_call(item.unalias(), *EXPECTED) for item in tree.expressions)
 
 
@@ -210,7 +224,7 @@ class _SelectList:
     """A select list with expected values, taken apart."""
 
     keys: list[exp.Expr] = field(default_factory=list)
-    """The items that are none."""
+    """The items that are not expected values."""
     measures: list[exp.Expr] = field(default_factory=list)
     """What expected_sum adds up."""
     values: list[tuple[int, str, int | None]] = field(default_factory=list)
@@ -218,7 +232,7 @@ class _SelectList:
     named: Named = field(default_factory=list)
 
 
-def _take_apart(tree: exp.Query, order: list[exp.Ordered]) -> _SelectList:
+def _take_apart(tree: exp.Select, order: list[exp.Ordered]) -> _SelectList:
     """ORDER BY an expected value becomes ORDER BY its position."""
     found = _SelectList()
     for position, item in enumerate(tree.expressions):
@@ -246,7 +260,7 @@ def _take_apart(tree: exp.Query, order: list[exp.Ordered]) -> _SelectList:
 
 
 def _plan_expected(
-    tree: exp.Query, tables: Tables, cuts: tuple[Cut, ...], order: list[exp.Ordered], limit: int | None
+    tree: exp.Select, tables: Tables, cuts: tuple[Cut, ...], order: list[exp.Ordered], limit: int | None
 ) -> Plan:
     """expected_count() and expected_sum(x): by linearity, the sum over result rows of P(the row exists) times x.
 
@@ -272,18 +286,19 @@ def _plan_expected(
         elif column is not None:
             refuse(f"GROUP BY {key.sql()}", "it is an expected value")
     checker.set("expressions", [key.copy() for key in keys] or [exp.Literal.number(1)])
-    plain = Rewriter(tables)
-    if plain.outermost(checker).unshown:  # answers are told apart by the columns shown
+    plain = binding(tables)
+    grouped = bind_select(plain, checker, Environment(), Scope(None))
+    shown = [item.expression.unnest() for item in grouped.items]
+    if any(key.unnest() not in shown for key in grouped.keys):  # answers are told apart by the columns shown
         refuse("GROUP BY a column that is not selected, with an expected value,", "answers would look the same")
     rows = tree.copy()
     rows.set("group", None)
     rows.set("expressions", [*(key.copy() for key in keys), *measures] or [exp.Literal.number(1)])
-    rewriter = Rewriter(tables, expected=True)
-    query = rewriter.query(rows, Environment(), None)
-    labels = tuple(column.label for column in query.columns[: len(keys)])
-    shape = Shape(len(keys), len(measures), query.lineage, query.identity)
-    whole = rewriter.complete(query.body)
+    context = binding(tables)
+    found, whole, numbered = _emitted(context, bind_query(context, rows, Environment(), None), expected=True)
+    labels = tuple(column.label for column in found.columns[: len(keys)])
+    shape = Shape(len(keys), len(measures), found.lineage, found.identity)
     return Plan(
-        whole, whole.sql(tables.catalog.dialect.name), shape, labels, tuple(rewriter.numbered), tuple(taken.values),
-        group is None, cuts, _keys(order, taken.named, plain), limit,
+        whole, whole.sql(context.dialect.name), shape, labels, numbered, tuple(taken.values),
+        group is None, cuts, _keys(order, taken.named, plain, grouped), limit,
     )  # fmt: skip

@@ -280,7 +280,7 @@ class SandboxAnswers(Answers):
         self._check(index)
         message = {"do": "explain", "index": index, "top": top}
         said, _ = self._sandbox.ask_about(self._number, self._generation, message)
-        return [Reason(str(row), float(prob), float(influence)) for row, prob, influence in said["reasons"]]
+        return [Reason(**reason) for reason in said["reasons"]]
 
 
 class _Worker:

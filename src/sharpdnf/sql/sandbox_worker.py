@@ -10,6 +10,7 @@ import sys
 import threading
 import warnings
 from collections import OrderedDict
+from dataclasses import asdict
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -146,7 +147,7 @@ class Worker:
 
     def _explain(self, _: bytes, answers: int, index: int, top: int) -> tuple[dict[str, Any], bytes]:
         reasons = self._kept(answers).explain(index, top)
-        return {"reasons": [(reason.row, reason.prob, reason.influence) for reason in reasons]}, b""
+        return {"reasons": [asdict(reason) for reason in reasons]}, b""
 
 
 def locked_database(path: str | None, memory: int, threads: int) -> Any:

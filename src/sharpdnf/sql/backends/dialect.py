@@ -30,8 +30,8 @@ class Dialect:
     """Whether a common table expression sees its own name and later ones even without RECURSIVE."""
     in_reads_tables: bool = False
     """Whether ``x IN t`` reads the table t."""
-    fields: bool = False
-    """Whether ``column.name`` may be a field of the column."""
+    fields: tuple[str, ...] = ()
+    """The types (how their names begin) of which ``column.name`` is a field; empty where a dot never reads one."""
     schema_types: bool = False
     """Whether the name of a type in a view may mean another type outside the view's schema."""
     scalar_extremes: bool = False
@@ -43,7 +43,7 @@ class Dialect:
     """Whether an unknown "name" is read as a string; an unknown `name` is an error even then."""
 
 
-DUCKDB = Dialect("duckdb", aliases_seen_by="items", fields=True, schema_types=True)
+DUCKDB = Dialect("duckdb", aliases_seen_by="items", fields=("STRUCT", "UNION", "VARIANT", "JSON"), schema_types=True)
 POSTGRES = Dialect("postgres", using_comes_first=True)
 SQLITE = Dialect(
     "sqlite",

@@ -102,7 +102,7 @@ class FunctionList:
         listed: list[Signature] = self.connection.execute(LIST).fetchall()
         ours = own_signatures(self._loaded())
         third = self._stamp()
-        self._step = 0  # no two stamps are equal: read again next time
+        self._step = 0  # stamps always grow, so a step of 0 makes the next look read the list again
         if first is not None and second is not None and third is not None and third - second == second - first:
             self._last, self._step = third, second - first
         builtin = Functions(

@@ -1,0 +1,1 @@
+"""Parse tree -> relational tree: every name bound to a column of a FROM item."""

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from sharpdnf.errors import SQLError, UnsupportedSQL
 from sharpdnf.sql.backends.dialect import Dialect
-from sharpdnf.sql.backends.names import column
+from sharpdnf.sql.bind.tree import Source
 
 UNLISTED = frozenset(["rowid", "_rowid_", "oid", "ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"])
 """Columns that tables have without listing them, in one database or another."""
@@ -17,51 +17,6 @@ UNLISTED = frozenset(["rowid", "_rowid_", "oid", "ctid", "xmin", "xmax", "cmin",
 
 class UnknownColumn(SQLError):
     """A name that no FROM item in sight has. Inside a subquery it may belong to the query around it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Output:
-    """A column of a relation: what the user calls it and what the rewritten SQL calls it."""
-
-    label: str
-    key: str | None
-    """The label as the database compares names; None if it cannot be referred to."""
-    name: str
-    hidden: bool = False
-    """Left out of ``*``: the probability column."""
-
-
-@dataclass(slots=True)
-class Source:
-    """One FROM item: ``alias`` is its unique name in the rewritten SQL, ``path`` the names the user may qualify by."""
-
-    path: tuple[str, ...]
-    alias: str
-    columns: tuple[Output, ...]
-    lineage: tuple[str, ...] = ()
-    identity: tuple[str, ...] = ()
-    item: exp.Expr | None = None
-    """What stands in FROM."""
-    values: dict[str, exp.Expr] | None = None
-    """Of a derived table that was merged into its query: what its columns stand for."""
-
-    def column(self, output: Output) -> exp.Expr:
-        """What a column of the item is in the rewritten SQL."""
-        if self.values is not None:
-            return exp.paren(self.values[output.name].copy())
-        return self.references((output.name,))[0]
-
-    def references(self, names: tuple[str, ...]) -> list[exp.Column]:
-        """Columns by their names in the rewritten SQL."""
-        return [column(name, self.alias) for name in names]
-
-    def visible(self) -> list[Visible]:
-        """What it brings into sight."""
-        return [Visible(o.label, o.key, self.column(o), o.hidden, self) for o in self.columns]
-
-    def find(self, key: str) -> list[Output]:
-        """The columns of that name."""
-        return [output for output in self.columns if output.key == key]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +28,16 @@ class Visible:
     expression: exp.Expr
     hidden: bool
     source: Source
+
+
+def reads_uncertain(source: Source) -> bool:
+    """Whether a FROM item may hold uncertain rows."""
+    return source.origin is None or bool(source.origin.reads)
+
+
+def visible_columns(source: Source) -> list[Visible]:
+    """What a FROM item brings into sight."""
+    return [Visible(o.label, o.key, source.column(o), o.hidden, source) for o in source.columns]
 
 
 @dataclass(slots=True)
@@ -89,10 +54,12 @@ class Scope:
     """A trial without the scopes around it: their columns count as unknown."""
     lateral: bool = False
     """The FROM items beside a derived table, which it may not read."""
+    merges: bool = False
+    """Whether how often a row occurs does not matter here, so a derived table may be merged into this SELECT."""
 
     def add(self, source: Source) -> None:
         """Puts one FROM item behind ours."""
-        self.join(Scope(None, [source], source.visible()))
+        self.join(Scope(None, [source], visible_columns(source)))
 
     def join(self, other: Scope) -> None:
         """Puts the items of a parenthesised join or of a comma-separated group behind ours."""
@@ -146,7 +113,7 @@ class Scope:
             source = self._source(path)
             if source is None:
                 raise UnknownColumn(f"no FROM item {'.'.join(path)!r} for {'.'.join(path)}.*")
-            found = source.visible()
+            found = visible_columns(source)
         for name in dropped:
             if not any(v.key == name for v in found):
                 raise SQLError(f"* EXCLUDE names {name!r}, which is no column here")
@@ -210,7 +177,7 @@ class Scope:
 
     def _check_unlisted(self, key: str, starred: Collection[str | None]) -> None:
         """Refuses a name that the database may find here although no column of that name is listed."""
-        derived = [s for s in self.sources if s.lineage or s.values is not None if not any(o.hidden for o in s.columns)]
+        derived = [s for s in self.sources if reads_uncertain(s) and not any(o.hidden for o in s.columns)]
         if derived and key in starred:
             raise UnsupportedSQL(f"the column {key!r} is a probability, which * leaves out: say of which table it is")
         if (self.sources and key in UNLISTED) or any(s.path[-1:] == (key,) for s in self.sources):

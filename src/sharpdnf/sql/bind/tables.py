@@ -10,37 +10,30 @@ from sqlglot import exp
 from sharpdnf.errors import SQLError
 from sharpdnf.sql.backends.names import column, quoted
 from sharpdnf.sql.backends.protocol import Catalog, Relation, Uncertain
-from sharpdnf.sql.bind.scope import Output
+from sharpdnf.sql.bind.tree import Shared
 from sharpdnf.sql.parse.allowed import TABLE_FUNCTIONS, check_functions
 from sharpdnf.sql.parse.faithful import check_faithful
 from sharpdnf.sql.parse.text import parse_select, written_back
 from sharpdnf.sql.refusal import refuse
 
-
-@dataclass(frozen=True, slots=True)
-class Rewritten:
-    """A relation as a common table expression of the rewritten query."""
-
-    name: str
-    columns: tuple[Output, ...]
-    lineage: tuple[str, ...] = ()
-    identity: tuple[str, ...] = ()
+FILES = (".parquet", ".csv", ".tsv", ".json", ".ndjson", ".gz")
+"""How the names of data files end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Environment:
     """The CTEs in sight. ``home`` is the schema of the view whose body is read, None in the query itself."""
 
-    ctes: Mapping[str, Rewritten | None] = field(default_factory=dict)
-    """None stands for a CTE that is only looked at, not rewritten: reading it is judged by ``touching``."""
+    ctes: Mapping[str, Shared | None] = field(default_factory=dict)
+    """None stands for a CTE that is only looked at, not bound: reading it is judged by ``touching``."""
     touching: frozenset[str] = frozenset()
     """The names among them that read uncertain rows."""
     home: tuple[str, ...] | None = None
 
-    def define(self, key: str, rewritten: Rewritten | None, *, touches: bool) -> Environment:
+    def define(self, key: str, shared: Shared | None, *, touches: bool) -> Environment:
         """With one more CTE, which hides others of its name."""
         touching = self.touching | {key} if touches else self.touching - {key}
-        return Environment({**self.ctes, key: rewritten}, touching, self.home)
+        return Environment({**self.ctes, key: shared}, touching, self.home)
 
 
 class Tables:
@@ -77,7 +70,7 @@ class Tables:
         if (parts, env.home) not in self._relations:
             found = self.catalog.resolve(parts, env.home)
             if found is None:
-                raise SQLError(f"no table or view {'.'.join(parts)!r} in the database")
+                raise SQLError(_missing(".".join(parts)))
             self._relations[parts, env.home] = found
         return self._relations[parts, env.home]
 
@@ -178,7 +171,7 @@ class Tables:
                     )
 
     def opaque(self, node: exp.Expr, env: Environment) -> exp.Expr:
-        """A copy of certain SQL in which names of CTEs read their rewritten form and relations have their full names.
+        """A copy of certain SQL in which a CTE's name reads what it was bound to and relations have their full names.
 
         In a view's body a name means what it means in the view's schema, which is not that of the query.
         """
@@ -214,14 +207,25 @@ class Tables:
                 for name, part in self.relation(node, env).table().args.items():
                     node.set(name, part)
             return
-        rewritten = env.ctes[key]
-        if rewritten is None:
+        shared = env.ctes[key]
+        if shared is None:
             return
-        columns = [exp.alias_(column(o.name), o.label, quoted=True) for o in rewritten.columns]
-        inner = exp.select(*columns).from_(quoted(rewritten.name))
+        columns = [exp.alias_(column(o.name), o.label, quoted=True) for o in shared.columns]
+        inner = exp.select(*columns).from_(quoted(shared.name))
         alias = node.args.get("alias") or exp.TableAlias(this=node.this.copy())
         joins = node.args.get("joins")
         node.replace(exp.Subquery(this=inner, alias=alias.copy(), joins=[j.copy() for j in joins] if joins else None))
+
+
+def _missing(name: str) -> str:
+    """The error of a name that means no relation; the name of a file gets a hint."""
+    stem, _, ending = name.rpartition("/")[2].partition(".")
+    if f".{ending.lower()}".endswith(FILES):
+        return (
+            f"{name!r} is a file, which a query cannot name: write db.register({stem!r}, {name!r}), with prob= if its "
+            f"rows are uncertain, and FROM {stem}"
+        )
+    return f"no table or view {name!r} in the database"
 
 
 def children(node: exp.Expr) -> Iterator[exp.Expr]:

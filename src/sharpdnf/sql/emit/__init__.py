@@ -1,0 +1,1 @@
+"""Relational tree -> SQL of one dialect; the rows that come back -> formulas."""

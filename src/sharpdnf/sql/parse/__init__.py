@@ -1,0 +1,1 @@
+"""Text -> parse tree: what is read, what is refused, and whether the database reads it alike."""

@@ -1,110 +1,125 @@
-"""WHERE conditions in the positive normal form that lineage needs: a disjunction of conjunctions of atoms.
+"""Conditions as the ways in which they can hold: OR becomes UNION ALL, EXISTS and IN become joins.
 
-A condition keeps a row if it is TRUE. In SQL's three-valued logic AND is TRUE iff both sides are, OR iff one side is,
-NOT x iff x is FALSE; EXISTS is TRUE iff the subquery has a row and ``x = ANY (q)`` iff some row makes ``x = row`` TRUE.
-So the conjunctions split without looking at NULLs, and a subquery over uncertain rows may stand wherever the condition
-is monotone in it. Anywhere else (under an odd number of NOTs, in CASE, compared with a truth value) it is refused.
+AND is TRUE iff both sides are, OR iff one side is, NOT x iff x is FALSE; so conditions split without looking at NULLs,
+and a subquery over uncertain rows may stand wherever the condition is monotone in it. Under an odd number of NOTs it
+asks that rows be absent, which is no disjunction of rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 
 from sqlglot import exp
 
-from sharpdnf.sql.parse.allowed import check_structure
+from sharpdnf.sql.bind.from_clause import typed
+from sharpdnf.sql.bind.tree import All, AnyOf, Condition, FromItem, Item, Leaf, Member, Not, Plain, Select
+from sharpdnf.sql.emit.sql import complete, emit_select
 from sharpdnf.sql.refusal import refuse
+from sharpdnf.sql.rewrite.context import Rewriting
+from sharpdnf.sql.rewrite.from_items import rewrite_item
 
 MAX_BRANCHES = 256
 
 
-@dataclass(frozen=True, slots=True)
-class Plain:
-    """A condition that reads no uncertain row in a subquery."""
+@dataclass(slots=True)
+class Way:
+    """One way in which a condition can hold: FROM items to add, conditions to test, row numbers to note."""
 
-    node: exp.Expr
-    positive: bool
-
-    def condition(self) -> exp.Expr:
-        """The condition, or its negation if it stands under NOT."""
-        node = self.node.copy()
-        return exp.paren(node) if self.positive else exp.Not(this=exp.paren(node))
+    items: list[FromItem] = field(default_factory=list)
+    conditions: list[exp.Expr] = field(default_factory=list)
+    lineage: list[exp.Expr] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
-    """TRUE iff some row of ``query`` compares as asked with ``left``; without ``left``: iff there is a row."""
-
-    query: exp.Expr
-    left: tuple[exp.Expr, ...] = ()
-    compare: type[exp.Binary] = exp.EQ
-
-
-Atom = Plain | Member
-COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
-MIRRORED = {exp.GT: exp.LT, exp.GTE: exp.LTE, exp.LT: exp.GT, exp.LTE: exp.GTE}
+def combine(left: list[Way], right: list[Way]) -> list[Way]:
+    """Both must hold: every pair."""
+    _check_size(len(left) * len(right))
+    return [
+        Way(a.items + b.items, a.conditions + b.conditions, a.lineage + b.lineage) for a, b in product(left, right)
+    ]  # fmt: skip
 
 
-def branches(node: exp.Expr, touches: Callable[[exp.Expr], bool], *, positive: bool = True) -> list[list[Atom]]:
-    """The condition (its negation, if not ``positive``) as alternatives of atoms."""
-    if not touches(node):
-        return [[Plain(node, positive)]]
-    if isinstance(node, exp.Paren):
-        return branches(node.this, touches, positive=positive)
-    if isinstance(node, exp.Not):
-        return branches(node.this, touches, positive=not positive)
-    if isinstance(node, exp.And | exp.Or):
-        parts = [branches(part, touches, positive=positive) for part in node.flatten(unnest=False)]
-        if isinstance(node, exp.And) == positive:
-            return _all_of(parts)
-        return [branch for part in parts for branch in part]
-    atom = _member(node)
-    if atom is None:
-        refuse(
-            f"a subquery over uncertain rows in {node.sql()[:80]!r}",
-            "it may stand only as EXISTS, IN or = ANY, combined by AND and OR",
-        )
+def _check_size(count: int) -> None:
+    if count > MAX_BRANCHES:
+        refuse("a condition with this many ORs around subqueries", f"it splits into more than {MAX_BRANCHES} parts")
+
+
+def ways(context: Rewriting, condition: Condition, *, positive: bool = True) -> list[Way]:
+    """The ways in which a condition (its negation, if not ``positive``) can hold."""
+    if isinstance(condition, Plain):
+        expression = condition.expression
+        return [Way(conditions=[expression if positive else exp.Not(this=exp.paren(expression.copy()))])]
+    if isinstance(condition, Not):
+        return ways(context, condition.part, positive=not positive)
+    if isinstance(condition, All):
+        parts = [ways(context, part, positive=positive) for part in condition.parts]
+        if isinstance(condition, AnyOf) != positive:
+            found = [Way()]
+            for part in parts:
+                found = combine(found, part)
+            return found
+        found = [way for part in parts for way in part]
+        _check_size(len(found))
+        if isinstance(condition, AnyOf) and condition.compared:
+            _check_types(context, found, condition.compared)
+        return found
     if not positive:
-        name = {exp.Exists: "NOT EXISTS", exp.In: "NOT IN"}.get(type(node), "NOT ... ANY")
-        refuse(f"{name} over uncertain rows", "it asks that rows be absent, which is no disjunction of rows")
-    return [[atom]]
+        refuse(
+            f"NOT {condition.word} over uncertain rows", "it asks that rows be absent, which is no disjunction of rows"
+        )
+    return _correlated(context, condition) if condition.correlated else _alone(context, condition)
 
 
-def _all_of(parts: list[list[list[Atom]]]) -> list[list[Atom]]:
-    size = 1
-    for part in parts:
-        size *= len(part)
-        if size > MAX_BRANCHES:
-            refuse("a condition with this many ORs around subqueries", f"it splits into more than {MAX_BRANCHES} parts")
-    return [[atom for branch in choice for atom in branch] for choice in product(*parts)]
+def _alone(context: Rewriting, member: Member) -> list[Way]:
+    """EXISTS or IN as a join with the subquery as it stands."""
+    rows = context.query(context, member.query)
+    if member.left:
+        context.check_same_affinity(rows)
+    source = context.hoist(rows)
+    lineage: list[exp.Expr] = [*source.references(source.lineage)]
+    return [Way([Leaf(source)], _compared(context, member, [source.column(o) for o in source.columns]), lineage)]
 
 
-def _member(node: exp.Expr) -> Member | None:
-    """EXISTS, IN and comparisons with ANY as one atom; None for everything else."""
-    if isinstance(node, exp.Exists):
-        return Member(node.this)
-    if isinstance(node, exp.In):
-        check_structure(node)
-        query = node.args.get("query")
-        if query is None:
-            return None
-        return Member(query, _row(node.this))
-    if isinstance(node, COMPARISONS):
-        kind, left, right = type(node), node.this, node.expression
-        if isinstance(left, exp.Any) and not isinstance(right, exp.Any):
-            kind, left, right = MIRRORED.get(kind, kind), right, left
-        if isinstance(right, exp.All) or isinstance(left, exp.All):
-            refuse("ALL over uncertain rows", "it asks that rows be absent, which is no disjunction of rows")
-        if isinstance(right, exp.Any):
-            row = _row(left)
-            if len(row) > 1 and kind is not exp.EQ:
-                refuse("a row comparison other than = with ANY", "rows compare column by column only for =")
-            return Member(right.this, row, kind)
-    return None
+def _correlated(context: Rewriting, member: Member) -> list[Way]:
+    """A subquery that reads columns of the query around it: its FROM items join that query's."""
+    assert isinstance(member.query, Select), "binding makes no other correlated query"
+    conditions = _compared(context, member, [item.expression for item in member.query.items])
+    items, found, _ = select_ways(context, member.query)
+    return combine([Way(items, conditions)], found)
 
 
-def _row(node: exp.Expr) -> tuple[exp.Expr, ...]:
-    inner = node.unnest()
-    return tuple(inner.expressions) if isinstance(inner, exp.Tuple) else (node,)
+def _compared(context: Rewriting, member: Member, right: list[exp.Expr]) -> list[exp.Expr]:
+    """The conditions of IN or ANY; none for EXISTS."""
+    return [
+        member.compare(this=exp.paren(a.copy()), expression=exp.paren(typed(context.binding, b.copy())))
+        for a, b in zip(member.left, right, strict=False)
+    ]
+
+
+def select_ways(context: Rewriting, select: Select) -> tuple[list[FromItem], list[Way], list[exp.Expr]]:
+    """The FROM items of a SELECT, the ways in which its joins and WHERE can hold, and what tells its rows apart."""
+    numbered = [rewrite_item(context, item) for item in select.sources]
+    found = [Way(lineage=[column for item in numbered for column in item.lineage])]
+    conditions = [condition for item in numbered for condition in item.where]
+    for condition in [*conditions, *([select.where] if select.where is not None else [])]:
+        found = combine(found, ways(context, condition))
+    return [item.item for item in numbered], found, [column for item in numbered for column in item.identity]
+
+
+def _check_types(context: Rewriting, found: list[Way], count: int) -> None:
+    """Refuses membership in a correlated UNION whose sides may differ in type: it compares in a common one."""
+    types = {_compared_types(context, way, count) for way in found}
+    if len(types) > 1 or None in types:
+        refuse(
+            "a correlated UNION under IN whose sides may differ in type",
+            "it compares after conversion to a common one; write x IN (...) OR x IN (...)",
+        )
+
+
+def _compared_types(context: Rewriting, way: Way, count: int) -> tuple[str, ...] | None:
+    """The types of what ``_compared`` put on the right, which stands first; None if the database cannot tell."""
+    if not way.items:
+        return None
+    items = [Item("", None, condition.expression) for condition in way.conditions[:count]]
+    sql = complete(emit_select(Select(items, way.items)), context.all_ctes()).sql(context.dialect.name)
+    return context.binding.catalog.types(sql)

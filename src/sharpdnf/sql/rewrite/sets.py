@@ -6,229 +6,153 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from sharpdnf.errors import SQLError
-from sharpdnf.sql.backends.names import bare_value, column, quoted
-from sharpdnf.sql.bind.scope import Output, Scope, Source
-from sharpdnf.sql.bind.tables import Environment, Rewritten
-from sharpdnf.sql.parse.allowed import check_structure
+from sharpdnf.sql.backends.names import bare_value, column
+from sharpdnf.sql.bind.query import constant
+from sharpdnf.sql.bind.tree import All, Item, Leaf, Plain, Select, SetOperation, Source, write_from
 from sharpdnf.sql.refusal import refuse
-from sharpdnf.sql.rewrite.state import Query, State, null, union_all
+from sharpdnf.sql.rewrite.context import Rewriting, Rows, null, select_from
+
+SIDE = "_side"
+"""The column that tells the rows of the two sides apart."""
+
+
+def rewrite_union(context: Rewriting, node: SetOperation) -> Rows:
+    """Rows of both sides. In expected values UNION ALL keeps them apart by side, UNION takes equal ones for one."""
+    sides = [context.query(context, side) for side in node.sides]
+    distinct = not node.all_ or any(side.distinct for side in sides)
+    for i, side in enumerate(sides):
+        if i and len(side.selects) > 1:  # keeps the order in which types are unified
+            sides[i] = reread(context, side)
+    apart = context.expected and node.all_
+    for tag, side in enumerate(sides if apart else ()):
+        for select in side.selects:
+            select.identity.append(exp.Literal.number(tag))
+    lineage, identity = (max(getattr(side, name) for side in sides) for name in ("lineage", "identity"))
+    selects = [select for side in sides for select in side.selects]
+    for select in selects:
+        select.lineage += [null() for _ in range(lineage - len(select.lineage))]
+        ids = select.identity if apart else []
+        select.identity = [*ids, *(null() for _ in range(identity - len(ids)))] if apart else []
+    rows = Rows(selects, sides[0].columns, tuple(part for side in sides for part in side.parts()), distinct)
+    return by_value(context, rows) if context.expected and not apart else rows
+
+
+def reread(context: Rewriting, rows: Rows) -> Rows:
+    """SELECT all columns of the query, as a common table expression."""
+    source = context.hoist(rows)
+    select = select_from(source)
+    select.lineage, select.identity = [*source.references(source.lineage)], [*source.references(source.identity)]
+    return Rows([select], rows.columns)
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """The two sides of INTERSECT or EXCEPT."""
+    """The two sides of INTERSECT or EXCEPT as FROM items."""
 
-    left: Rewritten
-    right: Rewritten
-    a: Source
-    """The left side as a FROM item."""
-    b: Source
-    columns: tuple[Output, ...]
+    left: Source
+    right: Source
     within: list[exp.Expr]
-    """That a row of ``a`` is one of the left side."""
+    """Conditions: a row of the left item belongs to the left side."""
     equal: list[exp.Expr]
-    """That a row of ``b`` is one of the right side and equal to the row of ``a``."""
+    """Conditions: a row of the right item belongs to the right side and equals the row of the left item."""
+    sides: tuple[Select, ...]
 
 
-class SetOperations(State):
-    """The part of the rewriter that joins whole queries."""
-
-    def union(self, node: exp.Union, env: Environment, outer: Scope | None) -> Query:
-        """Rows of both sides. In expected values UNION ALL keeps them apart by side, UNION takes equal ones for one."""
-        sides = [self.query(side, env, outer) for side in self.united(node)]
-        for i, side in enumerate(sides):
-            if i and isinstance(side.body, exp.SetOperation):  # keeps the order in which types are unified
-                sides[i] = self.reread(side)
-            self.check_width(node, sides[0], side)
-        ids = node.args.get("distinct") is False and self.expected
-        for tag, side in enumerate(sides if ids else ()):
-            append(side.body, exp.Literal.number(tag), f"_i{side.identity}")
-            side.identity += 1
-        width, identity = max(side.lineage for side in sides), max(side.identity for side in sides) if ids else 0
-        for side in sides:
-            widen(side, width, identity)
-        columns = tuple(Output(o.label, o.key, o.name) for o in sides[0].columns)
-        parts = tuple(part for side in sides for part in side.parts())
-        distinct = any(part.args.get("distinct") is not False for part in node.find_all(exp.Union))
-        query = Query(union_all([side.body for side in sides]), columns, width, identity, parts, distinct)
-        return self.by_value(query) if self.expected and not ids else query
-
-    def united(self, node: exp.Union) -> list[exp.Expr]:
-        """The queries of a chain of UNIONs, in order. Expected values tell UNION and UNION ALL apart."""
-        sides, left = [node.expression], node.this
-        while (
-            isinstance(left, exp.Union)
-            and not any(left.args.get(name) for name in ("with_", "order", "limit", "offset"))
-            and (not self.expected or left.args.get("distinct") == node.args.get("distinct"))
-        ):
-            check_structure(left)
-            sides.append(left.expression)
-            left = left.this
-        return [left, *reversed(sides)]
-
-    def reread(self, query: Query) -> Query:
-        """SELECT all columns of the query, as a common table expression."""
-        found = self.hoist(query)
-        names = [*(o.name for o in found.columns), *found.lineage, *found.identity]
-        body = exp.Select(expressions=[column(name) for name in names])
-        body.set("from_", exp.From(this=exp.Table(this=quoted(found.name))))
-        return Query(body, query.columns, query.lineage, query.identity)
-
-    @staticmethod
-    def check_width(node: exp.Expr, left: Query, right: Query) -> None:
-        """Both sides must have as many columns."""
-        if len(left.columns) != len(right.columns):
-            name = type(node).__name__.upper()
-            raise SQLError(f"{name} of {len(left.columns)} and {len(right.columns)} columns")
-
-    def intersect(self, node: exp.Intersect, env: Environment, outer: Scope | None) -> Query:
-        """Rows of both sides joined, so that the lineage is a conjunction."""
-        if node.args.get("distinct") is False and self.expected:
-            refuse("INTERSECT ALL in an expected value", "count DISTINCT rows instead")
-        left, right = (self.query(side, env, outer) for side in (node.this, node.expression))
-        pair = self.paired(node, left, right)
-        body = self.from_left(pair, [*pair.a.references(pair.a.lineage), *pair.b.references(pair.b.lineage)])
-        body.set("joins", [exp.Join(this=self.aliased(pair.right, pair.b))])
-        body.set("where", exp.Where(this=exp.and_(*pair.within, *pair.equal, copy=False)))
-        query = Query(body, pair.columns, left.lineage + right.lineage, sides=left.parts() + right.parts())
-        return self.by_value(query) if self.expected else query
-
-    def except_(self, node: exp.Except, env: Environment, outer: Scope | None) -> Query:
-        """Rows of the left side that no certain row equals: whether one does is the same in every world."""
-        if self.tables.touches(node.expression, env):
-            refuse("EXCEPT over uncertain rows", "it asks that rows be absent; only certain rows may be taken away")
-        if node.args.get("distinct") is False:
-            refuse("EXCEPT ALL over uncertain rows", "how many of equal rows are left differs from world to world")
-        left, right = (self.query(side, env, outer) for side in (node.this, node.expression))
-        pair = self.paired(node, left, right)
-        body = self.from_left(pair, pair.a.references(pair.a.lineage))
-        taken = exp.Select(expressions=[exp.Literal.number(1)], from_=exp.From(this=self.aliased(pair.right, pair.b)))
-        taken.set("where", exp.Where(this=exp.and_(*pair.equal, copy=False)))
-        absent = exp.Not(this=exp.Exists(this=taken))
-        body.set("where", exp.Where(this=exp.and_(*pair.within, absent, copy=False)))
-        query = Query(body, pair.columns, left.lineage, sides=left.parts() + right.parts())
-        return self.by_value(query) if self.expected else query
-
-    def paired(self, node: exp.SetOperation, left: Query, right: Query) -> Pair:
-        """Both sides as FROM items whose rows can be compared as a set operation compares them.
-
-        SQLite compares values as they are, without their columns' affinities: one UNION ALL of both would convert them.
-        """
-        name = type(node).__name__.upper()
-        if self.tables.collates():
-            refuse(f"{name} beside collations", "it would compare by another collation")
-        self.check_width(node, left, right)
-        columns = tuple(Output(o.label, o.key, f"_c{i}") for i, o in enumerate(left.columns))
-        if self.dialect.affinities:
-            found = [self.hoist(left), self.hoist(right)]
-            a, b = (Source((), self.fresh("t"), side.columns, side.lineage) for side in found)
-            within, equal = [], []
-        else:
-            both = self.tagged(left, right)
-            found, names = [both, both], (both.lineage[: left.lineage], both.lineage[left.lineage :])
-            a, b = (Source((), self.fresh("t"), both.columns, lineage) for lineage in names)
-            within, equal = [side_is(a, 0)], [side_is(b, 1)]
-        for mine, theirs in zip(a.columns, b.columns, strict=True):
-            equal.append(self.same(a.column(mine), b.column(theirs)))
-        return Pair(found[0], found[1], a, b, columns, within, equal)
-
-    def tagged(self, left: Query, right: Query) -> Rewritten:
-        """Both sides through one UNION ALL, which gives them the types a set operation gives, told apart by _side."""
-        sides = []
-        for tag, side in enumerate((left, right)):
-            found = self.hoist(side)
-            values = [constant_of(side.body, i) or column(o.name) for i, o in enumerate(found.columns)]
-            mine = [column(name) for name in found.lineage]
-            before, after = (0, right.lineage) if tag == 0 else (left.lineage, 0)
-            lineage = [*[null()] * before, *mine, *[null()] * after]
-            select = exp.Select(
-                expressions=[self.named(value, "c", i) for i, value in enumerate(values)]
-                + [self.named(column.copy(), "l", i) for i, column in enumerate(lineage)]
-                + [exp.alias_(exp.Literal.number(tag), "_side", quoted=True)]
-            )
-            sides.append(select.from_(exp.Table(this=quoted(found.name)), copy=False))
-        columns = tuple(Output(o.label, o.key, f"_c{i}") for i, o in enumerate(left.columns))
-        return self.hoist(Query(union_all(sides), columns, left.lineage + right.lineage))
-
-    @staticmethod
-    def aliased(found: Rewritten, source: Source) -> exp.Expr:
-        return exp.alias_(exp.Table(this=quoted(found.name)), source.alias, table=True, quoted=True)
-
-    def from_left(self, pair: Pair, lineage: list[exp.Column]) -> exp.Select:
-        """SELECT the left side's columns, and lineage; the caller adds WHERE."""
-        return exp.Select(
-            expressions=[self.named(pair.a.column(o), "c", i) for i, o in enumerate(pair.a.columns)]
-            + [self.named(column, "l", i) for i, column in enumerate(lineage)],
-            from_=exp.From(this=self.aliased(pair.left, pair.a)),
-        )
-
-    def same(self, a: exp.Expr, b: exp.Expr) -> exp.Expr:
-        """Equality in which NULL equals NULL, as set operations compare."""
-        if self.dialect.affinities:  # set operations convert nothing
-            return exp.Is(this=bare_value(a), expression=bare_value(b))
-        return exp.NullSafeEQ(this=a, expression=b)
-
-    def by_value(self, query: Query, shown: int | None = None) -> Query:
-        """For expected values: rows with equal columns are one result row, numbered by their rank.
-
-        Columns after those ``shown`` are the grouping columns, which then tell the rows apart.
-        """
-        found = self.hoist(query)
-        columns = found.columns[:shown]
-        names = [*(o.name for o in columns), *found.lineage]
-        keys = found.columns[len(columns) :] or columns
-        order = exp.Order(expressions=[exp.Ordered(this=column(o.name)) for o in keys])
-        rank = exp.Window(this=exp.DenseRank(), order=order)
-        body = exp.Select(expressions=[*(column(name) for name in names), self.named(rank, "i", 0)])
-        body.set("from_", exp.From(this=exp.Table(this=quoted(found.name))))
-        return Query(body, columns, query.lineage, 1)
+def rewrite_intersect(context: Rewriting, node: SetOperation) -> Rows:
+    """Rows of both sides joined, so that the lineage is a conjunction."""
+    if node.all_ and context.expected:
+        refuse("INTERSECT ALL in an expected value", "count DISTINCT rows instead")
+    pair = _paired(context, node)
+    select = select_from(pair.left)
+    select.sources.append(Leaf(pair.right))
+    select.lineage = [*pair.left.references(pair.left.lineage), *pair.right.references(pair.right.lineage)]
+    select.where = All(tuple(Plain(condition) for condition in [*pair.within, *pair.equal]))
+    rows = Rows([select], node.columns, pair.sides)
+    return by_value(context, rows) if context.expected else rows
 
 
-def constant_of(body: exp.Query, i: int) -> exp.Expr | None:
-    """The constant that a SELECT has in column i: it gets its type from the other side of a set operation."""
-    value = body.expressions[i].unalias() if isinstance(body, exp.Select) else None
-    return value.copy() if isinstance(value, exp.Literal | exp.Null) else None
+def rewrite_except(context: Rewriting, node: SetOperation) -> Rows:
+    """Rows of the left side that no certain row equals: whether one does is the same in every world."""
+    if node.sides[1].reads:
+        refuse("EXCEPT over uncertain rows", "it asks that rows be absent; only certain rows may be taken away")
+    if node.all_:
+        refuse("EXCEPT ALL over uncertain rows", "how many of equal rows are left differs from world to world")
+    pair = _paired(context, node)
+    select = select_from(pair.left)
+    select.lineage = [*pair.left.references(pair.left.lineage)]
+    taken = exp.Select(expressions=[exp.Literal.number(1)])
+    write_from(taken, [Leaf(pair.right)])
+    taken.set("where", exp.Where(this=exp.and_(*pair.equal, copy=False)))
+    absent = exp.Not(this=exp.Exists(this=taken))
+    select.where = All(tuple(Plain(condition) for condition in [*pair.within, absent]))
+    rows = Rows([select], node.columns, pair.sides)
+    return by_value(context, rows) if context.expected else rows
 
 
-def side_is(source: Source, tag: int) -> exp.Expr:
-    return exp.EQ(this=source.references(("_side",))[0], expression=exp.Literal.number(tag))
+def _paired(context: Rewriting, node: SetOperation) -> Pair:
+    """Both sides as FROM items whose rows can be compared as a set operation compares them.
 
-
-def append(body: exp.Query, value: exp.Expr, name: str) -> None:
-    """Adds a column to every SELECT of a UNION ALL."""
-    if isinstance(body, exp.SetOperation):
-        append(body.this, value, name)
-        append(body.expression, value, name)
+    SQLite compares values as they are, without their columns' affinities: one UNION ALL of both would convert them.
+    """
+    if context.binding.tables.collates():
+        refuse(f"{node.kind} beside collations", "it would compare by another collation")
+    left, right = (context.query(context, side) for side in node.sides)
+    if context.dialect.affinities:
+        a, b = context.hoist(left), context.hoist(right)
+        within, equal = [], []
     else:
-        body.append("expressions", exp.alias_(value.copy(), name, quoted=True))
+        a, b = _tagged(context, left, right)
+        within, equal = [_side_is(a, 0)], [_side_is(b, 1)]
+    for mine, theirs in zip(a.columns, b.columns, strict=True):
+        equal.append(_same(context, a.column(mine), b.column(theirs)))
+    return Pair(a, b, within, equal, left.parts() + right.parts())
 
 
-def widen(query: Query, lineage: int, identity: int) -> None:
-    """Pads the lineage (and identity) columns with NULLs, so that the sides of a UNION ALL match."""
+def _tagged(context: Rewriting, left: Rows, right: Rows) -> tuple[Source, Source]:
+    """Both sides through one UNION ALL, which gives them the types a set operation gives, told apart by ``_side``."""
+    widths = left.lineage, right.lineage
+    selects = []
+    for tag, rows in enumerate((left, right)):
+        source = context.hoist(rows)
+        single = rows.selects[0].items if len(rows.selects) == 1 else None
+        values = [
+            (constant(single[i].expression) if single else None) or source.column(o)
+            for i, o in enumerate(source.columns)
+        ]
+        select = select_from(source, values)
+        select.items.append(Item(SIDE, None, exp.Literal.number(tag)))
+        before, after = (0, widths[1]) if tag == 0 else (widths[0], 0)
+        mine = source.references(source.lineage)
+        select.lineage = [*(null() for _ in range(before)), *mine, *(null() for _ in range(after))]
+        selects.append(select)
+    both = context.hoist(Rows(selects, left.columns))
+    a, b = (Source((), context.binding.fresh("t"), left.columns, item=both.item) for _ in range(2))
+    a.lineage, b.lineage = both.lineage[: widths[0]], both.lineage[widths[0] :]
+    return a, b
 
-    def pad(body: exp.Query) -> None:
-        if isinstance(body, exp.SetOperation):
-            pad(body.this)
-            pad(body.expression)
-            return
-        columns, shown = body.expressions, len(query.columns)
-        middle = shown + query.lineage
-        more = [State.named(null(), "l", i) for i in range(query.lineage, lineage)]
-        ids = columns[middle : middle + min(query.identity, identity)]
-        rest = [State.named(null(), "i", i) for i in range(len(ids), identity)]
-        body.set("expressions", [*columns[:middle], *more, *ids, *rest])
 
-    pad(query.body)
-    query.lineage, query.identity = lineage, identity
+def _side_is(source: Source, tag: int) -> exp.Expr:
+    """The side's number stands behind the columns."""
+    return exp.EQ(this=column(f"_c{len(source.columns)}", source.alias), expression=exp.Literal.number(tag))
 
 
-def bare_columns(body: exp.Query, count: int) -> None:
-    """Takes the affinity from the first ``count`` columns of a UNION ALL, so that SQLite converts none to another's."""
-    sides, node = [], body
-    while isinstance(node, exp.SetOperation):
-        sides.append(node.expression)
-        node = node.this
-    for side in [node, *sides]:
-        for item in side.expressions[:count]:
-            item.set("this", bare_value(item.this.copy()))
+def _same(context: Rewriting, a: exp.Expr, b: exp.Expr) -> exp.Expr:
+    """Equality in which NULL equals NULL, as set operations compare."""
+    if context.dialect.affinities:  # set operations convert nothing
+        return exp.Is(this=bare_value(a), expression=bare_value(b))
+    return exp.NullSafeEQ(this=a, expression=b)
+
+
+def by_value(context: Rewriting, rows: Rows, shown: int | None = None) -> Rows:
+    """For expected values: rows with equal columns are one result row, numbered by their rank.
+
+    Columns after those ``shown`` are the grouping columns, which then tell the rows apart.
+    """
+    source = context.hoist(rows)
+    keys = source.columns[shown:] if shown is not None and shown < len(source.columns) else source.columns
+    order = exp.Order(expressions=[exp.Ordered(this=source.column(o)) for o in keys])
+    source.columns = source.columns[:shown]
+    select = select_from(source)
+    select.lineage = [*source.references(source.lineage)]
+    select.identity = [exp.Window(this=exp.DenseRank(), order=order)]
+    return Rows([select], source.columns)

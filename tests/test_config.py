@@ -1,0 +1,48 @@
+"""Experiment files: an unknown key or a bad value is an error that names it."""
+
+from dataclasses import replace
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from small_runs import tiny_config  # noqa: E402
+
+from sharpdnf.engines.sampling import label as sampling_label  # noqa: E402
+from sharpdnf.errors import ConfigError  # noqa: E402
+from sharpdnf.learn.config import read_config  # noqa: E402
+from sharpdnf.learn.train import train  # noqa: E402
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[run]\nstesp = 3\n", "did you mean run.steps"),
+        ("[runn]\nsteps = 3\n", "unknown key runn"),
+        ("[[data.mix]]\nwidth = 3\n", "data.mix.width"),
+        ("[run]\nsteps = 'many'\n", "must be of type int"),
+        ("[run]\nsteps = 0\n", "must be positive"),
+        ("[loss]\nkind = 'l2'\n", "loss.kind"),
+        ("[network]\nk = -1\n", "network k"),
+        ("[[data.mix]]\nstop = 0.5\n", "nothing to train on at progress 0.5"),
+        ("[[data.mix]]\nstop = 0.5\n[[data.mix]]\nstart = 0.6\n", "nothing to train on at progress 0.5"),
+        ("[[data.mix]]\nweight = 0\n", "nothing to train on at progress 0"),
+        ("[data]\nvalidation_vars = []\n", "validation_vars"),
+        ("[optimizer]\nbetas = [0.9, 1.5]\n", "betas"),
+        ("[dataset]\nseed = -1\n", "dataset.seed"),
+        ("[run\n", "="),
+    ],
+)
+def test_bad_experiment_files(tmp_path, text, message):
+    file = tmp_path / "bad.toml"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=message if message != "=" else None):
+        read_config(file)
+
+
+def test_missing_experiment_and_device(tmp_path):
+    with pytest.raises(ConfigError):
+        read_config(tmp_path / "none.toml")
+    config = tiny_config()
+    with pytest.raises(ConfigError, match=r"run\.device"):
+        train(replace(config, run=replace(config.run, device="toaster")), tmp_path, sampling_label)

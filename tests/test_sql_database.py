@@ -1,0 +1,184 @@
+"""ProbDB: frames and files, connections of one's own, data that change, closing."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from sql_edges import EDGES, TWO_STEPS
+from sql_servers import Database
+
+import sharpdnf
+from sharpdnf.errors import SQLError, UnsupportedSQL
+from sharpdnf.sql import database as database_module
+
+
+@pytest.mark.parametrize("frame", ["pandas", "polars", "arrow"])
+def test_frames(frame: str) -> None:
+    import pandas as pd
+    import polars as pl
+
+    data = {"pandas": pd.DataFrame(EDGES), "polars": pl.DataFrame(EDGES), "arrow": pa.table(EDGES)}[frame]
+    found = sharpdnf.connect()
+    found.register("edge", data, prob="p")
+    assert found.sql(TWO_STEPS).prob == pytest.approx([0.5875, 0.45])
+    found.register("edge", data.head(3) if frame != "arrow" else data.slice(0, 3))  # read again, still uncertain
+    assert found.sql("SELECT dst FROM edge WHERE src = 3").prob.tolist() == []
+
+
+@pytest.mark.parametrize("kind", ["duckdb", "sqlite"])
+def test_what_is_no_frame(kind: str) -> None:
+    found = sharpdnf.connect(Database(kind).connection)
+    found.register("edge", EDGES, prob="p")
+    assert found.sql(TWO_STEPS).prob == pytest.approx([0.5875, 0.45])
+    with pytest.raises(ValueError, match="not int"):
+        found.register("edge", 7)
+    assert found.sql(TWO_STEPS).prob == pytest.approx([0.5875, 0.45])
+
+
+def test_files_are_opened_read_only(tmp_path: Path) -> None:
+    import duckdb
+
+    path = tmp_path / "data.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.register("frame", pa.table(EDGES))
+        connection.execute("CREATE TABLE edge AS SELECT * FROM frame")
+    before = path.read_bytes()
+    found = sharpdnf.connect(str(path))
+    found.uncertain("edge", prob="p")
+    assert found.sql(TWO_STEPS).prob == pytest.approx([0.5875, 0.45])
+    assert path.read_bytes() == before
+    lite = tmp_path / "data.sqlite"
+    writer = sqlite3.connect(lite)
+    writer.execute("CREATE TABLE edge (src, dst, p)")
+    writer.executemany("INSERT INTO edge VALUES (?, ?, ?)", zip(*EDGES.values(), strict=True))
+    writer.commit()
+    writer.close()
+    before = lite.read_bytes()
+    other = sharpdnf.connect(lite)
+    other.uncertain("edge", prob="p")
+    assert other.sql(TWO_STEPS).prob == pytest.approx([0.5875, 0.45])
+    assert lite.read_bytes() == before
+
+
+def test_connections_of_ones_own_class() -> None:
+    class Mine(sqlite3.Connection):
+        pass
+
+    mine = sqlite3.connect(":memory:", factory=Mine)
+    mine.execute("CREATE TABLE e (a, p)")
+    sharpdnf.connect(mine).uncertain("e", prob="p")
+    with pytest.raises(TypeError, match="not Cursor"):
+        sharpdnf.connect(mine.cursor())
+
+
+def test_a_sqlite_transaction_is_left_as_it_was() -> None:
+    connection = sqlite3.connect(":memory:")
+    connection.execute("CREATE TABLE edge (src, dst, p)")
+    connection.commit()
+    connection.executemany("INSERT INTO edge VALUES (?, ?, ?)", zip(*EDGES.values(), strict=True))
+    found = sharpdnf.connect(connection)
+    found.uncertain("edge", prob="p")
+    found.sql(TWO_STEPS)
+    assert connection.in_transaction
+    connection.rollback()
+    assert connection.execute("SELECT count(*) FROM edge").fetchone() == (0,)
+    assert len(found.sql(TWO_STEPS)) == 0  # the change was seen
+
+
+def test_nothing_is_injected_through_names() -> None:
+    name = 'x"; DROP TABLE edge; --'
+    found = sharpdnf.connect()
+    found.register(name, pa.table({name: [1, 2], "p' OR 1=1": [0.5, 0.5]}), prob="p' OR 1=1")
+    quoted = '"' + name.replace('"', '""') + '"'
+    assert found.sql(f"SELECT * FROM {quoted}").df().iloc[:, 0].tolist() == [1, 2]
+
+
+def test_changed_data_is_read_again(db: sharpdnf.ProbDB) -> None:
+    connection = db.backend.connection  # type: ignore[attr-defined]
+    connection.execute("CREATE TABLE n AS SELECT 1 AS a, 0.5::DOUBLE AS p")
+    db.uncertain("n", prob="p")
+    connection.execute("INSERT INTO n VALUES (2, 0.25)")
+    assert db.sql("SELECT a FROM n").prob.tolist() == [0.5, 0.25]
+    connection.execute("UPDATE n SET p = 0.75 WHERE a = 1")
+    assert db.sql("SELECT a FROM n").prob.tolist() == [0.75, 0.25]
+
+
+@pytest.mark.parametrize("kind", ["duckdb", "sqlite", "postgres"])
+def test_closing_leaves_nothing(kind: str, request: pytest.FixtureRequest) -> None:
+    """The connection is the caller's, so it stays open; one that connect opened is closed."""
+    database = Database(kind, request.getfixturevalue("address") if kind == "postgres" else None)
+    with sharpdnf.connect(database.connection) as found:
+        found.register("n", pa.table({"a": [1], "p": [0.5]}), prob="p")
+        numbered = found.backend.temporary(found._copies[0]).sql(found.backend.dialect.name)
+        assert len(database.ask(f"SELECT * FROM {numbered}")) == 1
+    assert database.ask("SELECT a FROM n") == [(1,)]
+    with pytest.raises(SQLError):
+        found.backend.rows(f"SELECT * FROM {numbered}")
+    with sharpdnf.connect() as own:
+        own.register("n", pa.table({"a": [1], "p": [0.5]}), prob="p")
+    with pytest.raises(SQLError):
+        own.sql("SELECT a FROM n")
+
+
+def test_rows_that_were_numbered_by_halves_are_numbered_again(
+    db: sharpdnf.ProbDB, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two tables; while both are read again, Ctrl-C comes after the first."""
+    db.register("other", pa.table({"a": [1, 2], "p": [0.25, 0.125]}), prob="p")
+    db.register("edge", pa.table(EDGES).slice(0, 2))
+    whole, calls = database_module.declare, []
+
+    def stop(*args: Any) -> Any:
+        calls.append(args)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return whole(*args)
+
+    monkeypatch.setattr(database_module, "declare", stop)
+    with pytest.raises(KeyboardInterrupt):
+        db.refresh()
+    monkeypatch.undo()
+    db.register("edge", pa.table(EDGES))
+    assert db.sql("SELECT a FROM other").prob == pytest.approx([0.25, 0.125])
+    assert db.sql(TWO_STEPS).prob == pytest.approx([0.5875, 0.45])
+
+
+def test_sqlite_collations_are_kept() -> None:
+    """A copy of the rows would compare 'X' and 'x' by bytes; INTERSECT, which would, is refused."""
+    connection = sqlite3.connect(":memory:")
+    connection.execute("CREATE TABLE e (a TEXT COLLATE NOCASE, p)")
+    connection.execute("CREATE TABLE s (b TEXT)")
+    connection.execute("INSERT INTO e VALUES ('X', 0.5), ('y', 0.25)")
+    connection.execute("INSERT INTO s VALUES ('x'), ('Y'), ('X')")
+    found = sharpdnf.connect(connection)
+    found.uncertain("e", prob="p")
+    for sql in (
+        "SELECT b FROM s WHERE b IN (SELECT a FROM e)",
+        "SELECT b FROM s WHERE b || '' IN (SELECT a FROM e)",
+        "SELECT b FROM s JOIN e ON e.a = s.b",
+        "SELECT b FROM s JOIN e ON s.b = e.a",
+        "SELECT a FROM e WHERE a = 'x'",
+    ):
+        assert sorted(found.sql(sql).df().iloc[:, 0]) == sorted(r[0] for r in connection.execute(sql)), sql
+    with pytest.raises(UnsupportedSQL, match="collation"):
+        found.sql("SELECT a FROM e INTERSECT SELECT b FROM s")
+    connection.execute("CREATE TABLE w (a TEXT PRIMARY KEY COLLATE NOCASE, p) WITHOUT ROWID")
+    with pytest.raises(UnsupportedSQL, match="collation"):
+        found.uncertain("w", prob="p")
+
+
+def test_one_sqlite_file_under_two_names(tmp_path: Path) -> None:
+    path = tmp_path / "twice.sqlite"
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE e (a, p)")
+    connection.execute("INSERT INTO e VALUES (1, 0.5)")
+    connection.commit()
+    connection.execute("ATTACH ? AS two", (str(path),))
+    found = sharpdnf.connect(connection)
+    found.uncertain("main.e", prob="p")
+    assert found.sql("SELECT a FROM two.e").prob.tolist() == [0.5]
+    assert found.sql("SELECT a FROM e").prob.tolist() == [0.5]

@@ -1,0 +1,133 @@
+"""Thresholds and top-k: what is surely in or out is not refined, ties are flagged."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sharpdnf
+from sharpdnf.dnf import Batch
+from sharpdnf.engines.sampling import successes_needed
+from sharpdnf.sql import topk
+from sharpdnf.sql.counting import Counts, Options
+from sharpdnf.sql.plan import Cut
+
+
+class FakeCounter:
+    """Counts with intervals of relative width epsilon around known values, and remembers what it was asked."""
+
+    def __init__(self, truth: list[float]) -> None:
+        self.truth, self.asked = np.array(truth), []
+
+    def __call__(self, batch: Batch, options: Options) -> Counts:
+        index = np.array([int(batch[i].literals[0]) >> 1 for i in range(len(batch))])
+        self.asked.append((options.epsilon, options.delta, index.tolist()))
+        p = self.truth[index]
+        words = np.full(len(p), "relative", dtype=object)
+        return Counts(p, p / (1 + options.epsilon), np.minimum(1, p / (1 - options.epsilon)), words, words,
+                      np.ones(len(p), dtype=bool))  # fmt: skip
+
+
+def decide(
+    monkeypatch: pytest.MonkeyPatch, truth: list[float], counter: type[FakeCounter] = FakeCounter, **question: Any
+) -> tuple[FakeCounter, Any, Any]:
+    fake = counter(truth)
+    monkeypatch.setattr(topk, "count_batch", fake)
+    dnf = sharpdnf.DNF.from_clauses([[i + 1] for i in range(len(truth))], truth)
+    batch = Batch(dnf, np.arange(len(truth) + 1))
+    defaults: dict[str, Any] = {"cuts": (), "limit": None, "descending": True, "options": Options()}
+    counts, kept = topk.decide(batch, **{**defaults, **question})
+    return fake, counts, kept
+
+
+class GammaCounter(FakeCounter):
+    """The error law of the sampler for unlikely answers: (k - 1) / Gamma(k) times the truth."""
+
+    def __call__(self, batch: Batch, options: Options) -> Counts:
+        counts = super().__call__(batch, options)
+        k = successes_needed(options.epsilon, options.delta)
+        counts.prob *= (k - 1) / np.random.default_rng(options.rng).gamma(k, size=len(counts.prob))
+        counts.lower, counts.upper = counts.prob / (1 + options.epsilon), counts.prob / (1 - options.epsilon)
+        return counts
+
+
+def test_threshold_and_top(db: sharpdnf.ProbDB) -> None:
+    assert db.sql("SELECT src, dst FROM edge HAVING prob() > 0.5").df()["src"].tolist() == [3]
+    assert len(db.sql("SELECT src, dst FROM edge HAVING prob() >= 0.5 AND prob() < 0.6")) == 3
+    assert len(db.sql("SELECT src, dst FROM edge HAVING prob() BETWEEN 0.5 AND 1")) == 4
+    best = db.sql("SELECT src, dst FROM edge ORDER BY prob() DESC LIMIT 1").df()
+    assert best["src"].tolist() == [3] and not best["near_cut"].any()
+    tied = db.sql("SELECT src, dst FROM edge ORDER BY prob() DESC LIMIT 2").df()
+    assert tied["near_cut"].tolist() == [False, True]
+    assert len(db.sql("SELECT src FROM edge ORDER BY prob() DESC LIMIT 0")) == 0
+    assert db.sql("SELECT src, dst FROM edge ORDER BY dst DESC, src").df()["dst"].tolist() == [4, 3, 3, 2]
+
+
+def test_what_is_decided_is_not_refined(monkeypatch: pytest.MonkeyPatch) -> None:
+    truth = [0.01, 0.45, 0.5, 0.52, 0.9]
+    fake, counts, kept = decide(monkeypatch, truth, cuts=(Cut(">", 0.5),))
+    assert [epsilon for epsilon, _, _ in fake.asked] == [0.5, 0.25, 0.125, 0.0625, 0.1 / 2.1]
+    assert 0 not in fake.asked[1][2] and 4 not in fake.asked[2][2] and 1 in fake.asked[1][2]
+    assert sum(len(index) * delta for _, delta, index in fake.asked) <= 0.05
+    assert kept.tolist() == [3, 4]
+    assert counts.near_cut.tolist() == [False, False, True, True, False]
+    last = [min(epsilon for epsilon, _, index in fake.asked if i in index) for i in range(5)]
+    assert counts.guarantee.tolist() == ["relative" if epsilon <= 0.1 else "interval" for epsilon in last]
+    assert "interval" in counts.guarantee and "relative" in counts.guarantee
+
+
+def test_top_k_stops_early_and_flags_ties(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake, counts, kept = decide(monkeypatch, [0.9, 0.1, 0.11, 0.01, 0.8], limit=2)
+    assert kept.tolist() == [0, 4] and not counts.near_cut.any()
+    assert len(fake.asked) <= 2
+    _, counts, kept = decide(monkeypatch, [0.5, 0.5, 0.5, 0.001], limit=2)
+    assert len(kept) == 2 and counts.near_cut.tolist() == [True, True, True, False]
+    _, _, kept = decide(monkeypatch, [0.9, 0.1, 0.2], limit=1, descending=False)
+    assert kept.tolist() == [1]
+
+
+def test_a_wrong_member_is_near_the_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fifty answers 12 % above fifty others: over seeds, with epsilon = 0.1, the best fifty are the right ones."""
+    truth = [0.5] * 50 + [0.56] * 50
+    wrong = 0
+    for seed in range(100):
+        _, _, kept = decide(monkeypatch, truth, GammaCounter, limit=50, options=Options(rng=seed))
+        wrong += kept.min() < 50
+    assert wrong <= 12  # 5 expected at the most; more than 12 with probability 0.0005
+
+
+def test_what_time_leaves_open_is_kept_and_not_met(monkeypatch: pytest.MonkeyPatch) -> None:
+    past = Options(deadline=0.0)
+    _, counts, kept = decide(monkeypatch, [0.01, 0.45, 0.9], cuts=(Cut(">", 0.5),), options=past)
+    assert kept.tolist() == [1, 2] and counts.near_cut.tolist() == [False, True, False]
+    assert counts.met.tolist() == [True, False, True]
+    _, counts, kept = decide(monkeypatch, [0.5, 0.5, 0.6, 0.01], limit=2, options=past)
+    assert len(kept) == 2 and not counts.met[kept].any()
+
+
+def test_what_bounds_leave_open_is_kept() -> None:
+    """The middle of certified bounds is no reason to drop an answer."""
+    found = sharpdnf.connect()
+    rng = np.random.default_rng(0)
+    pairs = {"a": rng.integers(0, 12, 60), "b": rng.integers(0, 12, 60), "p": rng.uniform(0.2, 0.6, 60)}
+    found.register("r", pa.table(pairs), prob="p")
+    sql = "SELECT x.b FROM r x, r y, r z WHERE x.a = y.b AND y.a = z.b"
+    plain = found.sql(sql, engine="bounds")
+    at = float(np.median(plain.counts.upper))
+    cut = found.sql(f"{sql} HAVING prob() > {at}", engine="bounds")
+    assert 0 < len(cut) == (plain.counts.upper > at).sum() and cut.met
+    assert (cut.counts.near_cut == (cut.counts.lower <= at)).all() and cut.counts.near_cut.any()
+
+
+@pytest.mark.parametrize(("operator", "kept"), [(">", []), (">=", [1, 2]), ("<", []), ("<=", [1, 2])])
+@pytest.mark.parametrize("p", [0.1, 0.3, 0.7, 0.5, 1.0])
+def test_a_threshold_at_an_exact_tie(operator: str, kept: list[int], p: float) -> None:
+    """The answers went through logarithms; a tie is still a tie, also of a block that fills up to p."""
+    found = sharpdnf.connect()
+    found.register("t", pa.table({"a": [1], "p": [p]}), prob="p")
+    found.register("b", pa.table({"a": [2] * 7, "x": list(range(7)), "p": [p / 7] * 7}), prob="p", block="a")
+    answers = found.sql(f"SELECT a FROM (SELECT a FROM t UNION SELECT a FROM b) d HAVING prob() {operator} {p}")
+    assert answers.df()["a"].tolist() == kept
