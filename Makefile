@@ -51,6 +51,7 @@ bench: $(VENV)/installed  ## engines: errors beside times, against one pass over
 bench-exact: $(VENV)/installed  ## exact answers beside pyganak and PySDD, and d4 and sharpSAT-TD where they are on PATH
 	$(BIN)/pip install -q pysdd
 	$(BIN)/python benchmarks/exact.py
+	$(BIN)/python benchmarks/auto.py
 
 bench-neural: $(VENV)/installed  ## the network against the matrix-product peak
 	$(BIN)/pip install -q torch_geometric

@@ -537,3 +537,25 @@ def test_caller_mistakes_are_refused() -> None:
         count(circuit[0], engine="nothing")
     with pytest.raises(ValueError, match="epsilon"):
         count(circuit[0], epsilon=2.0)
+
+
+def test_at_least_k_of_independent_literals_in_closed_form() -> None:
+    """Against enumeration with signs and negations, against the binomial tail where it is large, and as a diagram."""
+    rng = np.random.default_rng(5)
+    for n in range(1, 9):
+        for k in range(1, n + 1):
+            b = Builder()
+            x = [b.var(f"x{i}", float(rng.random())) for i in range(n)]
+            vote = b.atleast(k, *(~v if rng.random() < 0.5 else v for v in x))
+            circuit = b.build(~vote if rng.random() < 0.5 else vote)
+            truth = circuit_log_prob(circuit)
+            assert count(circuit, guarantee="exact").log_prob == pytest.approx(truth, rel=1e-12, abs=1e-12)
+            compiled = compile_circuit(circuit)
+            assert compiled is not None
+            assert compiled.evaluate(circuit.prob[None, :])[0] == pytest.approx(truth, rel=1e-12, abs=1e-12)
+    b = Builder()
+    wide = b.build(b.atleast(500, *(b.var(None, 0.4) for _ in range(1000))))
+    found = count(wide, guarantee="exact", timeout=60.0)
+    assert found.guarantee == "exact" and found.info["nodes"] == 500 * 501
+    assert found.log_prob == pytest.approx(float(stats.binom.logsf(499, 1000, 0.4)), rel=1e-9)
+    assert found.log_lower <= found.log_prob <= found.log_upper

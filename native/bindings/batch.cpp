@@ -17,6 +17,7 @@ static nb::dict details_of(const Answer &answer) {
     if (*answer.stopped) out["stopped"] = answer.stopped;
     if (answer.method == Method::bounds) out["unate"] = answer.unate, out["pairs"] = answer.pairs;
     if (answer.nodes) out["nodes"] = answer.nodes;
+    if (answer.method == Method::exact) out["method"] = answer.by;
     if (answer.method == Method::conditioned) out["variables"] = Auto::kConditioned;
     if (answer.estimator >= 0) {
         out["estimator"] = answer.estimator, out["log_scale"] = answer.log_scale;

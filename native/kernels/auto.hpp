@@ -3,9 +3,11 @@
 // counted operations, never at the clock, so the same seed gives the same answer; the deadline only cuts it short.
 //
 //   1. trivial; taken apart by common literals and independent parts (hierarchy.hpp); simplified
-//   2. certified bounds: narrow enough is an answer with delta = 0
-//   3. for formulas that are not large, or if exact was asked: a d-tree, within about what sampling would cost
-//   4. sampling, clipped to the bounds that are known by then
+//   2. exact was asked: the methods of exact.hpp, without limit
+//   3. nobody minds a few milliseconds for the exact number: elimination if it is foreseen to be cheap
+//   4. certified bounds; then a small d-tree, or more where sampling would cost more
+//   5. bounds that are narrow enough are an answer with delta = 0
+//   6. sampling, clipped to the bounds that are known by then
 //
 // Where P is close to 1 an error epsilon P says little about 1 - P, which is what matters there. So a relative answer
 // with P >= 1/2 is refined until 1 - P is within epsilon too, for about as many operations as the answer took; that
@@ -19,6 +21,7 @@
 #include "chance.hpp"
 #include "conditioned.hpp"
 #include "dtree.hpp"
+#include "exact.hpp"
 #include "formula.hpp"
 #include "hierarchy.hpp"
 #include "poll.hpp"
@@ -27,7 +30,7 @@
 #include "stopping.hpp"
 
 enum class Promise : int8_t { exact = 0, relative = 1, additive = 2, bounds = 3, none = 4 };
-enum class Method : int8_t { trivial = 0, simplify = 1, bounds = 2, dtree = 3, sampling = 4, conditioned = 5 };
+enum class Method : int8_t { trivial = 0, simplify = 1, bounds = 2, dtree = 3, sampling = 4, conditioned = 5, exact = 6 };
 
 struct Ask {
     Promise promise;
@@ -54,7 +57,7 @@ struct Answer {
     bool complement = false;  // a relative promise holds for 1 - P
     int64_t samples = 0;
     // How it came about, for those who ask.
-    const char *why = "", *stopped = "";
+    const char *why = "", *stopped = "", *by = "";  // `by`: the exact method
     bool unate = false, pairs = false;
     int64_t nodes = 0, successes = 0, operations = 0;
     int estimator = -1;
@@ -101,6 +104,15 @@ class Auto {
     static constexpr double kLogHalf = -0.6931471805599453;
     // Literals that the d-tree may look at unless exactness was asked for, and how large a formula may be for it.
     static constexpr int64_t kTreeWorkPerLiteral = 4, kTreeWork = 20000, kTreeLiterals = 20000;
+    // What exactness may cost where it was not asked for, about a millisecond each: operations of an elimination, steps
+    // to find its order, literals that the d-tree may look at, operations of a diagram over a few variables. Formulas 0
+    // to 15 of a batch may each spend this, formula i spends a share of 16 / (i + 1), so that a batch of thousands pays for the first few only; below the least share of
+    // the literals nothing is tried. An answer depends on the formula and its number, not on how a batch was cut.
+    static constexpr double kExactOperations = 1e6, kExactPerLiteral = 100.0;
+    static constexpr int64_t kExactSearch = 1 << 18, kExactTree = 100000, kExactFormulas = 16, kDiagramVars = 128;
+    // Where sampling takes more than that: its operations a success and literal, how many are worth a search by all
+    // methods, at most so many, and how many of them an operation of those methods takes.
+    static constexpr double kSamplingOperations = 1.0 / 128.0, kSearchPays = 2e7, kSearchMost = 1e9, kSearchOperation = 512.0;
     // Pairwise bounds cost about what so many draws cost; for so few clauses they cost nothing to speak of.
     static constexpr int64_t kPairsPayDraws = 1500, kPairsPayClauses = 300, kPairsPerLiteral = 16, kPairs = 100000, kMaxPairs = 20000000;
     // What a d-tree may look at for 1 - P alone, where nobody asked for it and bounds have answered for P.
@@ -113,9 +125,9 @@ class Auto {
 
     explicit Auto(const Ask &ask) : ask_(ask) {}
 
-    // `key` is the stream of the formula's draws; `threads` share them. With no time left at all only `sparing` work
-    // is done: one pass over the literals.
-    Answer run(const Formula &f, uint64_t key, int threads, Poll &poll, Hierarchy &hierarchy, bool sparing) const {
+    // `key` is the stream of the formula's draws; `threads` share them; `number` is its place in a batch. With no time
+    // left at all only `sparing` work is done: one pass over the literals.
+    Answer run(const Formula &f, uint64_t key, int64_t number, int threads, Poll &poll, Hierarchy &hierarchy, bool sparing) const {
         if (f.num_clauses == 0) return exactly(kNever, 0.0, Method::trivial, "no clause");
         for (int64_t c = 0; c < f.num_clauses; ++c)
             if (f.indptr[c] == f.indptr[c + 1]) return exactly(0.0, kNever, Method::trivial, "an empty clause");
@@ -131,7 +143,7 @@ class Auto {
         const Formula rest = simple.unchanged ? f : simple.formula.view();
         Answer out;
         if (rest.num_clauses == 0) out = exactly(kNever, 0.0, Method::simplify, "simplification decides it");
-        else out = solve(rest, key, threads, poll);
+        else out = solve(rest, key, number, threads, poll);
         put_together(simple.fold, out);
         const int64_t notes[] = {simple.impossible, simple.duplicate, simple.absorbed, simple.fixed,
                                  simple.negated_units, simple.factored, simple.solved};
@@ -288,26 +300,52 @@ class Auto {
         return out;
     }
 
-    Answer solve(const Formula &f, uint64_t key, int threads, Poll &poll) const {
+    Answer solve(const Formula &f, uint64_t key, int64_t number, int threads, Poll &poll) const {
         // Told to stop, simplification leaves a formula over all variables of the batch: no array over these.
-        if (poll.look() && 8 * f.size() < f.num_vars) return finish(at_a_glance(f), "the time limit");
+        const bool late = poll.look();
+        if (late && 8 * f.size() < f.num_vars) return finish(at_a_glance(f), "the time limit");
+        const auto size = static_cast<double>(f.size());
+        const double share = std::min(1.0, static_cast<double>(kExactFormulas) / (1.0 + static_cast<double>(number)));
+        const double cheap = share * kExactOperations >= kExactPerLiteral * size ? share * kExactOperations : 0.0;
+        Answer found = unknown(Method::exact);
+        if (late) {
+            found.stopped = "time limit";  // small formulas would be solved before anybody looked at the clock again
+        } else if (ask_.promise == Promise::exact) {
+            if (searched(f, kEver, threads, poll, found)) return settled(found, "exact was asked for");
+        } else if (promises() && cheap > 0.0 && eliminated(f, cheap, share, threads, poll, found)) {
+            return settled(found, "elimination takes few operations");
+        }
         Answer best = bounded(f, poll);
+        if (ask_.promise == Promise::exact) {
+            narrow(best, found);
+            best.stopped = found.stopped;
+            return finish(best, "exact was asked for");
+        }
         if (ask_.promise == Promise::none) return guessed(f, best, poll);
         if (ask_.promise == Promise::bounds) return finish(best, "an interval was asked for");
         if (poll.look()) return finish(best, "the time limit");
-        if (enough(best)) return finish(best, "the certified bounds are within epsilon");
-        // All that follows may be for the sake of 1 - P only, although P was asked for: then it is to cost little.
+        if (cheap == 0.0 && enough(best)) return finish(best, "the certified bounds are within epsilon");
+        // Beyond exactness, all that follows may be for the sake of 1 - P only, although P was asked for: then it is to
+        // cost little.
         const bool spare = required(best);
-        if (ask_.promise == Promise::exact || f.size() <= kTreeLiterals) {
-            const bool exact = grown(f, best, poll, spare);
-            const char *why = ask_.promise == Promise::exact ? "exact was asked for" : "a small d-tree decides it";
-            if (exact && (!ask_.complement || best.miss.sure_upper - best.miss.sure_lower < 1e-9)) {
-                Answer out = finish(best, why);
-                out.hit.value = between(out.hit, false), out.miss.value = between(out.miss, false);
-                out.promise = Promise::exact, out.met = true, out.complement = false;
-                return out;
-            }
-            if (exact || ask_.promise == Promise::exact || enough(best)) return finish(best, why);
+        if (f.size() <= kTreeLiterals) {
+            const char *why = enough(best) ? "the certified bounds are within epsilon" : "a small d-tree decides it";
+            const bool exact = grown(f, cheap > 0.0 ? share : 0.0, best, poll, spare);
+            if (exact && (!ask_.complement || best.miss.sure_upper - best.miss.sure_lower < 1e-9))
+                return settled(best, "a small d-tree decides it");
+            if (exact) return finish(best, why);
+            if (cheap > 0.0 && f.num_vars <= kDiagramVars && drawn(f, share, poll, found))
+                return settled(found, "a small decision diagram decides it");
+            if (enough(best)) return finish(best, why);
+        }
+        if (enough(best)) return finish(best, "the certified bounds are within epsilon");
+        const double sampling = kSamplingOperations * size *
+                                static_cast<double>(ask_.promise == Promise::additive ? ask_.draws : ask_.successes);
+        if (!spare && sampling >= kSearchPays) {
+            if (searched(f, std::min(sampling, kSearchMost), threads, poll, found))
+                return settled(found, "sampling would take longer");
+            narrow(best, found);
+            if (enough(best)) return finish(best, "the certified bounds are within epsilon");
         }
         try {
             if (spare && !worth_drawing(best)) return finish(best, "the certified bounds are within epsilon");
@@ -330,14 +368,58 @@ class Auto {
         return best;
     }
 
-    // Narrows `best` by a d-tree; true if that is exact.
-    bool grown(const Formula &f, Answer &best, Poll &poll, bool spare) const {
+    bool promises() const { return ask_.promise == Promise::relative || ask_.promise == Promise::additive; }
+    static void narrow(Answer &a, const Answer &by) {
+        narrow(a, by.hit.sure_lower, by.hit.sure_upper, by.miss.sure_lower, by.miss.sure_upper);
+    }
+    // The answer whose ends are apart by rounding only.
+    Answer settled(const Answer &best, const char *why) const {
+        Answer out = finish(best, why);
+        out.hit.value = between(out.hit, false), out.miss.value = between(out.miss, false);
+        out.promise = Promise::exact, out.met = true, out.complement = false;
+        return out;
+    }
+
+    // True if elimination within so many operations decides it; a share of the usual steps may look for its order.
+    bool eliminated(const Formula &f, double operations, double share, int threads, Poll &poll, Answer &out) const {
+        ExactOptions options;
+        options.method = ExactMethod::eliminate;
+        options.max_elimination = operations;
+        options.max_search = static_cast<int64_t>(share * static_cast<double>(kExactSearch));
+        return tried(f, options, threads, poll, out);
+    }
+    // True if a decision diagram of few operations decides it: paths and other formulas with a small frontier.
+    bool drawn(const Formula &f, double share, Poll &poll, Answer &out) const {
+        ExactOptions options;
+        options.method = ExactMethod::diagram_kinds;
+        options.max_operations = share * static_cast<double>(kExactTree);
+        return tried(f, options, 1, poll, out);
+    }
+    // True if one of the exact methods decides it, all of them together within about so many operations of elimination.
+    bool searched(const Formula &f, double operations, int threads, Poll &poll, Answer &out) const {
+        ExactOptions options;
+        options.max_elimination = operations;
+        options.max_operations = operations / kSearchOperation;
+        return tried(f, options, threads, poll, out);
+    }
+    bool tried(const Formula &f, ExactOptions &options, int threads, Poll &poll, Answer &out) const {
+        options.memory = ask_.memory, options.threads = threads;
+        const ExactResult found = ExactSolver(f, options, poll).run();
+        narrow(out, found.bounds);
+        out.by = name_of(found.method), out.nodes = found.nodes, out.stopped = found.stopped;
+        return found.solved;
+    }
+
+    // Narrows `best` by a d-tree; true if that is exact. With a share in what exactness may cost it goes on to the end.
+    bool grown(const Formula &f, double share, Answer &best, Poll &poll, bool spare) const {
         DTreeOptions options;
         options.memory = ask_.memory;
         options.poll = &poll;
-        if (ask_.promise != Promise::exact)
-            options.work_budget = spare ? kSpareWorkPerLiteral * f.size() + kSpareWork : kTreeWorkPerLiteral * f.size() + kTreeWork;
-        if (ask_.promise == Promise::relative) {
+        const int64_t usual = spare ? kSpareWorkPerLiteral * f.size() + kSpareWork : kTreeWorkPerLiteral * f.size() + kTreeWork;
+        options.work_budget = std::max(usual, static_cast<int64_t>(share * kExactTree));
+        if (share > 0.0) {
+            // Bounds that are close enough would end it early.
+        } else if (ask_.promise == Promise::relative) {
             options.relative_epsilon = ask_.complement ? 1.0 : ask_.epsilon;
             if (ask_.complement || likely(best)) options.complement_epsilon = ask_.epsilon;
         } else if (ask_.promise == Promise::additive) {

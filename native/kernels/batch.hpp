@@ -38,7 +38,7 @@ inline std::vector<Row> count_batch(const Formula &all, const int64_t *formula_i
                 const bool sparing = late && num_formulas > 1 && grace.fetch_sub(size) < size;
                 uint64_t state = seed + static_cast<uint64_t>(numbers[i]) * 0x9e3779b97f4a7c15ULL;
                 const Answer answer = chooser.run({indptr.data(), all.literals + start, all.prob, last - first, all.num_vars},
-                                                  splitmix64(state), each, own, hierarchy, sparing);
+                                                  splitmix64(state), numbers[i], each, own, hierarchy, sparing);
                 rows[i] = Row(answer);
                 unwatched += answer.method <= Method::simplify ? size + 8 : kLook;
                 if (details) (*details)[i] = answer;

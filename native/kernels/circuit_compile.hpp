@@ -7,6 +7,7 @@
 // goes where the gap at the root is largest. The result is a d-tree as of dtree.hpp.
 #pragma once
 #include "circuit_order.hpp"
+#include "circuit_vote.hpp"
 #include "dtree.hpp"
 
 struct CircuitOptions {
@@ -382,8 +383,18 @@ inline std::vector<uint8_t> falling_variables(const CircuitView &c, const std::v
 // Tries the orders in turns with growing budgets of work, so that the best of them decides at a few times its own cost;
 // bounds of all of them hold, so the best of these are kept.
 inline void solve_circuit(const CircuitView &c, int32_t output, const CircuitOptions &options, CircuitResult &out) {
-    const std::vector<int32_t> gates = needed_gates(c, output);
     Pace pace(*options.poll);
+    const Vote vote(c, output);
+    constexpr int64_t kNodeBytes = 32;
+    if (vote.found() && vote.entries() <= options.work && vote.entries() <= static_cast<int64_t>(options.memory / kNodeBytes)) {
+        out.nodes = out.work = vote.entries();
+        out.stopped = "time";
+        if (options.compile) out.compiled = vote.compiled(pace);
+        else out.bounds = vote.bounds(pace);
+        out.exact = true, out.stopped = "done";
+        return;
+    }
+    const std::vector<int32_t> gates = needed_gates(c, output);
     std::vector<std::vector<int32_t>> orders;
     int64_t size = 0;
     for (const int32_t g : gates) {

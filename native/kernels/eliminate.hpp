@@ -274,17 +274,26 @@ template <class Algebra> class Elimination {
     std::vector<Cube> cubes_;
 };
 
-// The plan of a DNF without empty clauses; not found() beyond `max_operations`.
-inline EliminationPlan plan_elimination(const Formula &f, double max_operations, Poll &poll) {
+// The plan of a DNF without empty clauses; not found() beyond `max_operations`, or if an order takes more than
+// `max_work` steps to find.
+inline EliminationPlan plan_elimination(const Formula &f, double max_operations, Poll &poll,
+                                        int64_t max_work = std::numeric_limits<int64_t>::max()) {
+    // A clause is part of some bag: often that alone is too much, and then nothing need be built.
+    int64_t pairs = 0;
+    for (int64_t c = 0; c < f.num_clauses; ++c) {
+        const int64_t width = f.indptr[c + 1] - f.indptr[c];
+        pairs += width * width;
+        if (width > EliminationPlan::kMaxScope + 1 || std::ldexp(1.0, static_cast<int>(width)) > max_operations) return {};
+    }
+    if (pairs > max_work) return {};
     Pace pace(poll);
     EliminationGraph graph(f.num_vars, pace);
     for (int64_t c = 0; c < f.num_clauses; ++c) {
         const int32_t *first = f.literals + f.indptr[c], *last = f.literals + f.indptr[c + 1];
-        if (last - first > EliminationPlan::kMaxScope + 1) return {};
         graph.join(first, last, [](int32_t lit) { return lit >> 1; });
     }
     graph.finish();
-    return plan_elimination(graph, max_operations);
+    return plan_elimination(graph, max_operations, max_work);
 }
 
 template <class Algebra>

@@ -58,6 +58,36 @@ class EliminationGraph {
     }
     int64_t work() const { return work_; }
 
+    // The largest least degree of a subgraph: whatever the order, some bag has that many neighbours, because the first
+    // variable of that subgraph to go still has all of its neighbours there.
+    int32_t degeneracy() const {
+        const auto n = static_cast<int32_t>(adjacent_.size());
+        std::vector<int32_t> degree(n);
+        std::vector<std::vector<int32_t>> of_degree;
+        for (int32_t v = 0; v < n; ++v) {
+            degree[v] = static_cast<int32_t>(adjacent_[v].size());
+            if (degree[v] >= static_cast<int32_t>(of_degree.size())) of_degree.resize(degree[v] + 1);
+            of_degree[degree[v]].push_back(v);
+        }
+        int32_t most = 0;
+        for (int32_t d = 0; d < static_cast<int32_t>(of_degree.size());) {
+            if (of_degree[d].empty()) {
+                ++d;
+                continue;
+            }
+            const int32_t v = of_degree[d].back();
+            of_degree[d].pop_back();
+            if (degree[v] != d) continue;  // it went, or has fewer neighbours by now
+            degree[v] = -1;
+            most = std::max(most, d);
+            for (const int32_t u : adjacent_[v])
+                if (degree[u] > 0) of_degree[--degree[u]].push_back(u);
+            pace_.check(static_cast<int64_t>(adjacent_[v].size()));
+            d = std::max(0, d - 1);
+        }
+        return most;
+    }
+
     // Eliminates everything unless that takes more than `max_operations` or this search more than `max_work` steps.
     // Equal scores are settled by `seed`. What is given up half-way still has its `order` so far.
     EliminationPlan eliminate(bool fill, uint64_t seed, double max_operations, int64_t max_work,
@@ -71,6 +101,7 @@ class EliminationGraph {
         for (int32_t v = 0; v < n; ++v) {
             if (!occurs_[v]) continue;
             score_[v] = fill ? missing(v) : 0;
+            if (work_ > max_work) return plan;
             first.push_back(entry(v, seed));
         }
         queue_ = Queue(std::greater<Entry>(), std::move(first));
@@ -218,12 +249,14 @@ class EliminationGraph {
     std::vector<std::pair<int32_t, int32_t>> fresh_;
 };
 
-// The best of several orders: the search may take about as long as what it saves. Not found() if every order takes
-// more than `max_operations`.
-inline EliminationPlan plan_elimination(const EliminationGraph &graph, double max_operations) {
+// The best of several orders: the search may take about as long as what it saves, and `max_work` steps an order. Not
+// found() if every order takes more than `max_operations`.
+inline EliminationPlan plan_elimination(const EliminationGraph &graph, double max_operations,
+                                        int64_t max_work = std::numeric_limits<int64_t>::max()) {
     constexpr int kTries = 12;
     EliminationPlan best;
-    const int64_t allowed = 64 * graph.work() + (1 << 20);
+    if (std::ldexp(2.0, graph.degeneracy()) > max_operations) return best;
+    const int64_t allowed = std::min(64 * graph.work() + (1 << 20), max_work);
     for (int attempt = 0; attempt < kTries; ++attempt) {
         EliminationGraph copy = graph;
         const bool fill = attempt != 1;

@@ -30,6 +30,7 @@ struct ExactOptions {
     ExactMethod method = ExactMethod::automatic;
     double max_operations = std::numeric_limits<double>::infinity();   // of each method but elimination
     double max_elimination = std::numeric_limits<double>::infinity();  // predicted; at most 32 for each of the above
+    int64_t max_search = std::numeric_limits<int64_t>::max();          // steps that the search for its order may take
     std::size_t memory = std::size_t{2} << 30;
     int threads = 1;
     bool tree = true;  // let the d-tree take part
@@ -134,7 +135,7 @@ class ExactSolver {
         algebra_ = BothProbs(lifted_.weights.data());
         if (wants(ExactMethod::eliminate)) {
             const double most = std::min({options_.max_operations * kEliminationsPerOperation, options_.max_elimination, 0x1p36});
-            plan_ = plan_elimination(f_, most, poll_);
+            plan_ = plan_elimination(f_, most, poll_, options_.max_search);
             if (plan_.found() && plan_.bytes > static_cast<double>(options_.memory)) plan_ = {};
         }
         constexpr double kFirst = 1 << 17;

@@ -18,7 +18,7 @@ from sharpdnf.estimate import COMPLEMENTS, GUARANTEES, OF, Estimate, Limit
 from sharpdnf.simplify import NOTES
 
 Columns = dict[str, Any]
-METHODS = np.array(["trivial", "simplify", "bounds", "dtree", "sampling", "conditioned"], dtype=object)
+METHODS = np.array(["trivial", "simplify", "bounds", "dtree", "sampling", "conditioned", "exact"], dtype=object)
 PROMISES, SIDES = np.array(GUARANTEES, dtype=object), np.array(OF, dtype=object)
 LOGS = ("log_prob", "log_lower", "log_upper", "log_certified_lower", "log_certified_upper", *COMPLEMENTS)
 """Columns of logarithms, named as the fields of Estimate."""
