@@ -113,14 +113,16 @@ def test_the_batch_kernel_uses_the_same_rule() -> None:
     Where P is above 1/2 the batch may give a promise about 1 - P, which has another stopping rule.
     """
     formulas = [paper(PaperSpec(1000, 750, 8, privileged=True), np.random.default_rng(seed)) for seed in range(12)]
-    table = count_many(formulas, rng=1)
+    table = count_many(formulas, rng=1, numbers=10**6 + np.arange(12))  # late in a batch exactness is not tried
     sampled = [i for i in range(12) if table["engine"][i] == "sampling" and table["prob"][i] < 0.5]
     assert len(sampled) >= 2
     for i in sampled:
         asked = {"guarantee": "relative", "epsilon": 0.1, "delta": 0.05, "limit": Limit()}
         alone = sampling(simplify(formulas[i]).dnf, rng=np.random.default_rng(1), **asked)
         rate = 384 / (table["samples"][i] - 1)
-        assert table["log_prob"][i] == pytest.approx(alone.info["log_scale"] + math.log(rate), abs=1e-12)
+        own = alone.info["log_scale"] + math.log(rate)
+        inside = min(max(own, table["log_certified_lower"][i]), table["log_certified_upper"][i])
+        assert table["log_prob"][i] == pytest.approx(inside, abs=1e-12)
 
 
 def test_direct_sampling_keeps_its_promise() -> None:
