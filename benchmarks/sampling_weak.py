@@ -154,7 +154,7 @@ def report(found: list[dict[str, object]], before: dict[tuple[str, str], str]) -
         "# Sampling where it was weak",
         "",
         f"Commit {commit()}, {machine()}. Made by `benchmarks/sampling_weak.py`. Passes over the literals at",
-        f"(0.1, 0.05), and the mean relative error over {SEEDS} seeds.",
+        f"(0.1, 0.05), and the mean relative error over {SEEDS} seeds. Passes before: an earlier commit, another run.",
         "",
         "| family | literals | estimator | passes before | passes | draws | mean error |",
         "|---|---|---|---|---|---|---|",
