@@ -124,7 +124,8 @@ def test_a_short_timeout_holds_on_a_large_formula(huge: DNF, engine: str) -> Non
     estimate, spent = timed(lambda: count(huge, engine=engine, timeout=0.02))
     # A loaded machine is slow at everything: what a limit of 0.02 s may cost is told in passes over the literals.
     assert spent < 0.02 + 40 * one_pass(huge)
-    assert 0.0 < estimate.certified_lower <= estimate.prob <= estimate.certified_upper
+    assert estimate.certified_lower <= estimate.prob <= estimate.certified_upper
+    assert estimate.certified_lower > 0.0 or estimate.met  # an engine without a promise that was in time has no bounds
 
 
 @pytest.mark.parametrize("engine", ["auto", "sampling", "klm", "conditioned", "dtree"])

@@ -71,7 +71,7 @@ WITH q3 AS (SELECT _t1.b AS _c0, _t1.id AS _l0 FROM u_rows AS _t1), q5 AS (SELEC
 -- EXCEPT of certain rows is an anti-join
 SELECT a FROM u EXCEPT SELECT a FROM s
 -->
-WITH q3(_c0) AS (SELECT a FROM s), q6 AS (SELECT _t1.a AS _c0, _t1.id AS _l0 FROM u_rows AS _t1), q8 AS (SELECT _t5._c0 AS _c0 FROM q3 AS _t5), q10 AS (SELECT _t7._c0 AS _c0, 0 AS _c1, _t7._l0 AS _l0 FROM q6 AS _t7 UNION ALL SELECT _t9._c0 AS _c0, 1 AS _c1, CAST(NULL AS BIGINT) AS _l0 FROM q8 AS _t9) SELECT _t12._c0 AS _c0, _t12._l0 AS _l0 FROM q10 AS _t12 WHERE _t12._c1 = 0 AND NOT EXISTS(SELECT 1 FROM q10 AS _t13 WHERE _t13._c1 = 1 AND _t12._c0 IS NOT DISTINCT FROM _t13._c0)
+WITH q2(_c0) AS (SELECT a FROM s), q5 AS (SELECT _t1.a AS _c0, _t1.id AS _l0 FROM u_rows AS _t1), q7 AS (SELECT _t4._c0 AS _c0 FROM q2 AS _t4), q9 AS (SELECT _t6._c0 AS _c0, 0 AS _c1, _t6._l0 AS _l0 FROM q5 AS _t6 UNION ALL SELECT _t8._c0 AS _c0, 1 AS _c1, CAST(NULL AS BIGINT) AS _l0 FROM q7 AS _t8) SELECT _t11._c0 AS _c0, _t11._l0 AS _l0 FROM q9 AS _t11 WHERE _t11._c1 = 0 AND NOT EXISTS(SELECT 1 FROM q9 AS _t12 WHERE _t12._c1 = 1 AND _t11._c0 IS NOT DISTINCT FROM _t12._c0)
 
 -- a CTE is rewritten once
 WITH q AS (SELECT a, b FROM u) SELECT q.a FROM q JOIN q AS r ON q.a = r.b

@@ -23,7 +23,9 @@ def check_faithful(sql: str, written: str, catalog: Catalog) -> None:
         return
     ours, theirs = catalog.readings(before, after)
     if ours is None:
-        raise SQLError(f"the database cannot read {before[:200]!r}")
+        raise SQLError(
+            f"the database cannot read {before[:200]!r}: it is no SQL of this database, or nested too deeply"
+        )
     if ours != theirs:
         refuse("the query as it stands", f"the SQL parser reads it otherwise than the database, as {after[:300]!r}; "
                "put parentheses, or write it in another way")  # fmt: skip
