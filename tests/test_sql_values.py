@@ -456,3 +456,16 @@ def test_what_is_nested_too_deeply_is_an_error(kind: str, request: pytest.Fixtur
         with pytest.raises(SQLError, match=r"deep|recursion"):
             db.sql(sql)
     database.close()
+
+
+def test_distinct_over_a_column_without_a_type_is_refused_within_a_query() -> None:
+    connection = sqlite3.connect(":memory:")
+    connection.execute("CREATE TABLE t (n, k INT, p REAL)")
+    connection.executemany("INSERT INTO t VALUES (?, ?, ?)", [(1, 1, 0.5), (1.0, 2, 0.3), ("1", 3, 0.2)])
+    db = sharpdnf.connect(connection)
+    db.uncertain("t", prob="p")
+    for inner in ("SELECT DISTINCT t.n AS o FROM t WHERE t.n = 1.0", "SELECT n AS o FROM t GROUP BY n"):
+        with pytest.raises(UnsupportedSQL, match="without a type"):
+            db.sql(f"SELECT d.o || '' FROM ({inner}) AS d")
+    typed = db.sql("SELECT d.o || '' AS s FROM (SELECT DISTINCT k AS o FROM t) AS d").arrow().to_pylist()
+    assert {row["s"]: round(row["prob"], 12) for row in typed} == {"1": 0.5, "2": 0.3, "3": 0.2}

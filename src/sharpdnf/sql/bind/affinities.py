@@ -65,6 +65,33 @@ def check_affinities(
             )
 
 
+def check_kept_values(catalog: Catalog, node: exp.Select) -> None:
+    """Refuses DISTINCT or GROUP BY over a column without a type within a query.
+
+    Such a column may hold 1, 1.0 and others that are equal but differ as text. Which of them is kept differs from world
+    to world, while the lineage would show each.
+    """
+    if not catalog.dialect.affinities or node.find_ancestor(exp.Subquery, exp.CTE) is None:
+        return
+    shown = [item.unalias() for item in node.expressions]
+    columns = [item.copy() for item in shown if isinstance(item, exp.Column) and not item.is_star]
+    if not columns:
+        return
+    probe = exp.Select(expressions=[exp.alias_(column, f"_c{i}", quoted=True) for i, column in enumerate(columns)])
+    for part in ("from_", "joins", "with_"):
+        if node.args.get(part):
+            value = node.args[part]
+            probe.set(part, [one.copy() for one in value] if isinstance(value, list) else value.copy())
+    text = probe.sql(catalog.dialect.name)
+    if catalog.describe(text) is None:  # it reads a common table expression of the query, whose columns were checked
+        return
+    if "" in catalog.affinities(text, len(columns)):
+        refuse(
+            "DISTINCT or GROUP BY over a column without a type within a query",
+            "SQLite keeps one of equal values such as 1 and 1.0; cast the column to one type",
+        )
+
+
 def _value_kinds(
     catalog: Catalog, side: exp.Select, items: list[exp.Expr], count: int, ctes: list[exp.CTE]
 ) -> list[str]:

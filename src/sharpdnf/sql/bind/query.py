@@ -7,6 +7,7 @@ from sqlglot import exp
 from sharpdnf.errors import SQLError
 from sharpdnf.sql.backends.names import quoted
 from sharpdnf.sql.backends.protocol import Relation
+from sharpdnf.sql.bind.affinities import check_kept_values
 from sharpdnf.sql.bind.conditions import bind_condition, check_clauses
 from sharpdnf.sql.bind.context import Binding, Passes, rename
 from sharpdnf.sql.bind.expressions import bind_expression
@@ -132,6 +133,8 @@ def bind_select(context: Binding, node: exp.Select, env: Environment, scope: Sco
     where = node.args.get("where")
     condition = bind_condition(context, where.this, env, scope) if where is not None else None
     distinct, grouped = bool(node.args.get("distinct")), bool(node.args.get("group"))
+    if distinct or grouped:
+        check_kept_values(context.catalog, node)
     return Select(items, sources, condition, keys, distinct, grouped, (env, scope))
 
 
