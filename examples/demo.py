@@ -63,7 +63,7 @@ def main() -> None:
     if network:
         console.print("For the network they are an interval from held-out errors, which is not a guarantee.")
     else:
-        console.print("pip install 'sharpdnf[neural]' adds the paper's neural network to this table.")
+        console.print("pip install 'sharpdnf[neural]' adds the paper's neural network to this table.", markup=False)
 
 
 if __name__ == "__main__":
