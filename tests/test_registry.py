@@ -24,6 +24,7 @@ DNF_OF_TWO = DNF.from_clauses([[1, 2], [2, 3]], [0.5, 0.5, 0.5])
 
 @pytest.fixture(autouse=True)
 def _no_engine_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    registry.discover()  # an engine that is first imported by a test would be forgotten with it
     monkeypatch.setattr(registry, "_ENGINES", dict(registry._ENGINES))
 
 
