@@ -6,6 +6,7 @@ import dataclasses
 import difflib
 import tomllib
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
@@ -141,6 +142,11 @@ class OptimizerConfig:
     final: float = 0.02
     average: float = 0.0
     """d > 0: what is validated and kept is the moving average of the weights, average <- d average + (1 - d) weights"""
+    restarts: tuple[int, ...] = ()
+    """the steps at which a new cycle begins: from the averaged weights, with fresh moments and fresh heads of the dense
+    supervision, warm-up and schedule start again"""
+    restart_rate: float = 0.4
+    """the peak rate of each cycle as a share of the peak of the cycle before"""
 
     def __post_init__(self) -> None:
         check(0 <= self.average < 1, "optimizer.average must lie in [0, 1)")
@@ -149,6 +155,9 @@ class OptimizerConfig:
         check(self.clip > 0, "optimizer.clip must be positive")
         check(self.schedule in ("cosine", "constant"), f"optimizer.schedule {self.schedule!r} is not known")
         check(0 <= self.final <= 1, "optimizer.final must lie between 0 and 1")
+        rising = all(a < b for a, b in pairwise((0, *self.restarts)))
+        check(rising, f"optimizer.restarts must be positive and rise, not {list(self.restarts)}")
+        check(0 < self.restart_rate <= 1, "optimizer.restart_rate must lie in (0, 1]")
 
 
 @dataclass(frozen=True)

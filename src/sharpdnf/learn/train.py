@@ -72,12 +72,16 @@ class Objective(nn.Module):
 
 
 def learning_rate(config: OptimizerConfig, step: int, steps: int) -> float:
-    """Linear warm-up, then half a cosine from the peak to ``final`` of it."""
-    warm = min(1.0, (step + 1) / max(1, config.warmup_steps))
+    """In each cycle a linear warm-up, then half a cosine from the cycle's peak to ``final`` of it."""
+    starts = [0, *(restart for restart in config.restarts if restart <= step)]
+    end = min((restart for restart in config.restarts if restart > step), default=steps)
+    peak = config.learning_rate * config.restart_rate ** (len(starts) - 1)
+    done, length = step - starts[-1], max(1, end - starts[-1])
+    warm = min(1.0, (done + 1) / max(1, config.warmup_steps))
     if config.schedule == "constant":
-        return config.learning_rate * warm
-    fall = 0.5 * (1.0 + math.cos(math.pi * min(1.0, step / steps)))
-    return config.learning_rate * warm * (config.final + (1.0 - config.final) * fall)
+        return peak * warm
+    fall = 0.5 * (1.0 + math.cos(math.pi * min(1.0, done / length)))
+    return peak * warm * (config.final + (1.0 - config.final) * fall)
 
 
 @dataclass
@@ -193,8 +197,22 @@ class Trainer:
         if self.rank == 0:
             save_checkpoint(self.directory, self.config, self.state, self.objective, self.optimizer, self.average)
 
+    def _restart(self) -> None:
+        """Begins a cycle: the averaged weights, heads and moments that know nothing yet.
+
+        It happens at the beginning of a step, before which nothing of the new cycle is in a checkpoint, so a run that is
+        resumed at this very step does it again with the same result.
+        """
+        torch.manual_seed(self.config.run.seed + self.state.step)
+        fresh = Objective(self.config).to(self.config.run.device)
+        fresh.network.load_state_dict(self.network.state_dict())
+        self.objective.load_state_dict(fresh.state_dict())
+        self.optimizer.state.clear()
+
     def _step(self, batches: list[list[Example]]) -> None:
         started = time.monotonic()
+        if self.state.step in self.config.optimizer.restarts:
+            self._restart()
         device = self.config.run.device
         rate = learning_rate(self.config.optimizer, self.state.step, self.steps)
         for group in self.optimizer.param_groups:
@@ -244,7 +262,8 @@ class Trainer:
     @torch.no_grad()
     def _follow(self, average: Network) -> None:
         """average <- d average + (1 - d) weights; a shorter memory at first, when the start is still in it."""
-        decay = min(self.config.optimizer.average, (self.state.step + 1) / (self.state.step + 10))
+        begun = max((restart for restart in self.config.optimizer.restarts if restart <= self.state.step), default=0)
+        decay = min(self.config.optimizer.average, (self.state.step - begun + 1) / (self.state.step - begun + 10))
         for kept, current in zip(average.parameters(), self.objective.network.parameters(), strict=True):
             kept.lerp_(current, 1.0 - decay)
 
