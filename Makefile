@@ -43,6 +43,7 @@ lint: $(VENV)/dependencies
 	$(BIN)/ruff check src tests benchmarks examples
 	$(BIN)/ruff format --check src tests benchmarks examples
 	$(BIN)/mypy
+	$(BIN)/clang-format --dry-run -Werror native/*/*.?pp
 
 bench: $(VENV)/installed  ## engines: errors beside times, against one pass over the literals
 	$(BIN)/python benchmarks/engines.py
@@ -98,8 +99,9 @@ FUZZ_SECONDS ?= 60
 fuzz: $(VENV)/installed  ## random inputs against oracles for FUZZ_SECONDS (FUZZ="engines --seed 7" chooses)
 	PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $(FUZZ_SECONDS) $(FUZZ)
 
+LAUNCHER := $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 native:  ## kernels into src/sharpdnf, for development with PYTHONPATH=src
-	cmake -S . -B build/dev -DCMAKE_BUILD_TYPE=Release -DPython_EXECUTABLE=$$(command -v $(PYTHON)) >/dev/null
+	cmake -S . -B build/dev -DCMAKE_BUILD_TYPE=Release $(LAUNCHER) -DPython_EXECUTABLE=$$(command -v $(PYTHON)) >/dev/null
 	cmake --build build/dev -j 2
 	install build/dev/_native*.so src/sharpdnf/
 

@@ -3,6 +3,8 @@
 #include "arrays.hpp"
 #include "batch.hpp"
 
+namespace sharpdnf {
+
 template <class T, class Get> static Out<T> column(const std::vector<Row> &rows, Get get) {
     std::vector<T> out;
     out.reserve(rows.size());
@@ -32,9 +34,9 @@ static nb::dict details_of(const Answer &answer) {
 void bind_batch(nb::module_ &m) {
     m.def(
         "count_batch",
-        [](In<int64_t> indptr, In<int32_t> literals, In<double> prob, In<int64_t> formula_indptr, uint64_t seed, In<int64_t> numbers,
-           int promise, bool complement, double epsilon, double delta, int64_t successes, int64_t third_successes,
-           int64_t draws, int threads, double seconds, int64_t memory, bool details) {
+        [](In<int64_t> indptr, In<int32_t> literals, In<double> prob, In<int64_t> formula_indptr, uint64_t seed,
+           In<int64_t> numbers, int promise, bool complement, double epsilon, double delta, int64_t successes,
+           int64_t third_successes, int64_t draws, int threads, double seconds, int64_t memory, bool details) {
             const Formula all = view(indptr, literals, prob);
             const auto num_formulas = static_cast<int64_t>(formula_indptr.shape(0)) - 1;
             const int64_t *const ends = formula_indptr.data();
@@ -43,16 +45,25 @@ void bind_batch(nb::module_ &m) {
                 throw std::invalid_argument("formula_indptr does not span the clauses");
             if (static_cast<int64_t>(numbers.shape(0)) != num_formulas)
                 throw std::invalid_argument("count_batch: one number a formula");
-            if (all.size() > std::numeric_limits<int32_t>::max()) throw std::invalid_argument("more than 2^31 literals");
-            if (promise < 0 || promise > static_cast<int>(Promise::none)) throw std::invalid_argument("count_batch: promise");
+            if (all.size() > std::numeric_limits<int32_t>::max())
+                throw std::invalid_argument("more than 2^31 literals");
+            if (promise < 0 || promise > static_cast<int>(Promise::none))
+                throw std::invalid_argument("count_batch: promise");
             std::vector<Row> rows;
             std::vector<Answer> answers;
             {
                 nb::gil_scoped_release release;
                 Poll poll(seconds, signal_pending);
-                const Ask ask{static_cast<Promise>(promise), complement, epsilon, delta, successes, third_successes, draws,
+                const Ask ask{static_cast<Promise>(promise),
+                              complement,
+                              epsilon,
+                              delta,
+                              successes,
+                              third_successes,
+                              draws,
                               static_cast<std::size_t>(std::max<int64_t>(memory, 0))};
-                rows = count_batch(all, ends, seed, numbers.data(), num_formulas, ask, threads, poll, details ? &answers : nullptr);
+                rows = count_batch(all, ends, seed, numbers.data(), num_formulas, ask, threads, poll,
+                                   details ? &answers : nullptr);
             }
             if (PyErr_Occurred()) throw nb::python_error();
             nb::dict out;
@@ -76,7 +87,10 @@ void bind_batch(nb::module_ &m) {
             }
             return out;
         },
-        nb::arg("indptr"), nb::arg("literals"), nb::arg("prob"), nb::arg("formula_indptr"), nb::arg("seed"), nb::arg("numbers"),
-        nb::arg("promise"), nb::arg("complement"), nb::arg("epsilon"), nb::arg("delta"), nb::arg("successes"),
-        nb::arg("third_successes"), nb::arg("draws"), nb::arg("threads"), nb::arg("seconds"), nb::arg("memory"), nb::arg("details"), "The columns of every formula's answer.");
+        nb::arg("indptr"), nb::arg("literals"), nb::arg("prob"), nb::arg("formula_indptr"), nb::arg("seed"),
+        nb::arg("numbers"), nb::arg("promise"), nb::arg("complement"), nb::arg("epsilon"), nb::arg("delta"),
+        nb::arg("successes"), nb::arg("third_successes"), nb::arg("draws"), nb::arg("threads"), nb::arg("seconds"),
+        nb::arg("memory"), nb::arg("details"), "The columns of every formula's answer.");
 }
+
+}  // namespace sharpdnf

@@ -6,6 +6,8 @@
 #include "circuit_compile.hpp"
 #include "circuit_sample.hpp"
 
+namespace sharpdnf {
+
 // A Circuit's arrays as the kernels see them: its construction has checked them, so only the shapes are looked at here.
 static CircuitView circuit_view(const In<uint8_t> &kind, const In<int32_t> &arg, const In<int64_t> &indptr,
                                 const In<int32_t> &inputs, const In<double> &prob) {
@@ -13,7 +15,8 @@ static CircuitView circuit_view(const In<uint8_t> &kind, const In<int32_t> &arg,
     if (static_cast<int64_t>(arg.shape(0)) != gates || static_cast<int64_t>(indptr.shape(0)) != gates + 1 ||
         indptr.data()[gates] != static_cast<int64_t>(inputs.shape(0)))
         throw std::invalid_argument("not the arrays of a circuit");
-    return {kind.data(), arg.data(), indptr.data(), inputs.data(), gates, prob.data(), static_cast<int64_t>(prob.shape(0))};
+    return {
+        kind.data(), arg.data(), indptr.data(), inputs.data(), gates, prob.data(), static_cast<int64_t>(prob.shape(0))};
 }
 
 static std::vector<int32_t> output_gates(const In<int32_t> &outputs, const CircuitView &c) {
@@ -40,14 +43,18 @@ void bind_circuit(nb::module_ &m) {
             const std::vector<int32_t> gates = output_gates(outputs, c);
             if (cover.num_clauses && gates.size() != 1) throw std::invalid_argument("a cover is for one output");
             CircuitSample out;
-            out.draws.assign(gates.size(), 0), out.successes.assign(gates.size(), 0), out.complete.assign(gates.size(), 0);
+            out.draws.assign(gates.size(), 0), out.successes.assign(gates.size(), 0),
+                out.complete.assign(gates.size(), 0);
             double log_scale = 0.0;
-            interruptible([&](Poll &poll) {
-                const auto plan = cover_plan(cover, poll);
-                CircuitSampleOptions options{seed, first_block, successes, max_draws, threads, marginals, plan ? &*plan : nullptr};
-                if (plan) log_scale = plan->log_scale;
-                out = sample_circuit(c, gates, options, poll);
-            }, seconds);
+            interruptible(
+                [&](Poll &poll) {
+                    const auto plan = cover_plan(cover, poll);
+                    CircuitSampleOptions options{
+                        seed, first_block, successes, max_draws, threads, marginals, plan ? &*plan : nullptr};
+                    if (plan) log_scale = plan->log_scale;
+                    out = sample_circuit(c, gates, options, poll);
+                },
+                seconds);
             if (marginals) out.true_count.resize(c.num_vars, 0);
             return nb::make_tuple(to_numpy(std::move(out.draws)), to_numpy(std::move(out.successes)),
                                   to_numpy(std::move(out.complete)), log_scale, out.operations,
@@ -68,12 +75,14 @@ void bind_circuit(nb::module_ &m) {
             uint8_t *const rows = new uint8_t[size];
             nb::capsule owner(rows, [](void *p) noexcept { delete[] static_cast<uint8_t *>(p); });
             int64_t made = 0;
-            interruptible([&](Poll &poll) {
-                const auto plan = cover_plan(cover, poll);
-                CircuitSampleOptions options;
-                options.seed = seed, options.cover = plan ? &*plan : nullptr;
-                made = circuit_models(c, output, options, count, rows, poll);
-            }, seconds);
+            interruptible(
+                [&](Poll &poll) {
+                    const auto plan = cover_plan(cover, poll);
+                    CircuitSampleOptions options;
+                    options.seed = seed, options.cover = plan ? &*plan : nullptr;
+                    made = circuit_models(c, output, options, count, rows, poll);
+                },
+                seconds);
             return nb::make_tuple(Out<uint8_t>(rows, {size}, owner), made);
         },
         nb::arg("kind"), nb::arg("arg"), nb::arg("indptr"), nb::arg("inputs"), nb::arg("prob"), nb::arg("output"),
@@ -93,16 +102,19 @@ void bind_circuit(nb::module_ &m) {
             options.additive_epsilon = additive_epsilon;
             options.compile = compile;
             CircuitResult out;
-            const bool done = interruptible([&](Poll &poll) {
-                options.poll = &poll;
-                solve_circuit(c, output, options, out);
-            }, seconds);
+            const bool done = interruptible(
+                [&](Poll &poll) {
+                    options.poll = &poll;
+                    solve_circuit(c, output, options, out);
+                },
+                seconds);
             if (!done) out.stopped = "time";
             nb::object compiled = nb::none();
             if (!out.compiled.kind.empty()) {
                 Compiled &d = out.compiled;
-                compiled = nb::make_tuple(to_numpy(std::move(d.kind)), to_numpy(std::move(d.a)), to_numpy(std::move(d.b)),
-                                          to_numpy(std::move(d.var)), to_numpy(std::move(d.literals)));
+                compiled =
+                    nb::make_tuple(to_numpy(std::move(d.kind)), to_numpy(std::move(d.a)), to_numpy(std::move(d.b)),
+                                   to_numpy(std::move(d.var)), to_numpy(std::move(d.literals)));
             }
             return nb::make_tuple(out.bounds.lower.log_p<false>(), out.bounds.upper.log_p<true>(),
                                   out.bounds.upper.log_q<false>(), out.bounds.lower.log_q<true>(), out.exact, out.nodes,
@@ -113,3 +125,5 @@ void bind_circuit(nb::module_ &m) {
         nb::arg("additive_epsilon"), nb::arg("compile"),
         "(log lower, log upper, the same of the complement, exact, nodes, work, why it stopped, d-tree or None)");
 }
+
+}  // namespace sharpdnf

@@ -2,6 +2,8 @@
 
 #include "compiled_batch.hpp"
 
+namespace sharpdnf {
+
 void bind_compiled(nb::module_ &m) {
     m.def(
         "compiled_batch",
@@ -9,7 +11,8 @@ void bind_compiled(nb::module_ &m) {
            int64_t rows, int64_t num_vars, bool slopes, bool of_log, int threads) {
             const auto nodes = static_cast<int64_t>(kind.shape(0));
             for (const auto *children : {&a, &b, &var})
-                if (static_cast<int64_t>(children->shape(0)) != nodes) throw std::invalid_argument("a circuit's arrays differ in length");
+                if (static_cast<int64_t>(children->shape(0)) != nodes)
+                    throw std::invalid_argument("a circuit's arrays differ in length");
             if (rows < 0 || num_vars < 0 || static_cast<int64_t>(probs.shape(0)) != rows * num_vars)
                 throw std::invalid_argument("probs must have rows * num_vars entries");
             const CompiledView compiled{kind.data(), a.data(), b.data(), var.data(), literals.data(), nodes};
@@ -22,7 +25,9 @@ void bind_compiled(nb::module_ &m) {
             });
             return nb::make_tuple(to_numpy(std::move(log_prob)), to_numpy(std::move(slope)));
         },
-        nb::arg("kind"), nb::arg("a"), nb::arg("b"), nb::arg("var"), nb::arg("literals"), nb::arg("probs"), nb::arg("rows"),
-        nb::arg("num_vars"), nb::arg("slopes"), nb::arg("of_log"), nb::arg("threads"),
+        nb::arg("kind"), nb::arg("a"), nb::arg("b"), nb::arg("var"), nb::arg("literals"), nb::arg("probs"),
+        nb::arg("rows"), nb::arg("num_vars"), nb::arg("slopes"), nb::arg("of_log"), nb::arg("threads"),
         "(float64[k] log P, float64[k n] d P / d prob or d log P / d prob) under k rows of probabilities, all flat");
 }
+
+}  // namespace sharpdnf

@@ -2,9 +2,12 @@
 
 #include "arrays.hpp"
 
+namespace sharpdnf {
+
 namespace {
 
-creation::Graph checked(const In<int64_t> &start, const In<int32_t> &end, const In<double> &rate, const In<uint8_t> &terminal) {
+creation::Graph checked(const In<int64_t> &start, const In<int32_t> &end, const In<double> &rate,
+                        const In<uint8_t> &terminal) {
     creation::Graph g;
     g.num_nodes = static_cast<int64_t>(terminal.shape(0)), g.num_elements = static_cast<int64_t>(rate.shape(0));
     const auto ends = static_cast<int64_t>(end.shape(0));
@@ -14,10 +17,12 @@ creation::Graph checked(const In<int64_t> &start, const In<int32_t> &end, const 
     for (int64_t e = 0; e < g.num_elements; ++e) {
         if (start.data()[e + 1] > ends || start.data()[e] + 2 > start.data()[e + 1])
             throw std::invalid_argument("an element needs two ends");
-        if (!(rate.data()[e] > 0.0 && rate.data()[e] < 1e6)) throw std::invalid_argument("a rate must be positive and finite");
+        if (!(rate.data()[e] > 0.0 && rate.data()[e] < 1e6))
+            throw std::invalid_argument("a rate must be positive and finite");
     }
     for (int64_t i = 0; i < ends; ++i)
-        if (end.data()[i] < 0 || end.data()[i] >= g.num_nodes) throw std::invalid_argument("an element ends at no node");
+        if (end.data()[i] < 0 || end.data()[i] >= g.num_nodes)
+            throw std::invalid_argument("an element ends at no node");
     int64_t terminals = 0;
     for (int64_t v = 0; v < g.num_nodes; ++v) terminals += terminal.data()[v] != 0;
     if (terminals < 2) throw std::invalid_argument("two terminals are needed");
@@ -51,13 +56,15 @@ void bind_creation(nb::module_ &m) {
         [](In<int64_t> start, In<int32_t> end, In<double> rate, In<uint8_t> terminal, double base, double step,
            uint64_t seed, int64_t successes, int64_t max_draws, int threads, double seconds) {
             const creation::Graph g = checked(start, end, rate, terminal);
-            if (!(base > 0.0 && step > 0.0)) throw std::invalid_argument("the rates of the slow process must be positive");
+            if (!(base > 0.0 && step > 0.0))
+                throw std::invalid_argument("the rates of the slow process must be positive");
             if (successes <= 0 && max_draws <= 0) throw std::invalid_argument("a number of draws is needed");
             creation::Scale scale;
             scale.base = base, scale.step = step;
             creation::Result result;
             interruptible(
-                [&](Poll &poll) { result = creation::sample(g, scale, seed, successes, max_draws, threads, poll); }, seconds);
+                [&](Poll &poll) { result = creation::sample(g, scale, seed, successes, max_draws, threads, poll); },
+                seconds);
             nb::dict out;
             out["draws"] = result.draws, out["successes"] = result.successes, out["complete"] = result.complete;
             out["looks"] = result.looks;
@@ -67,3 +74,5 @@ void bind_creation(nb::module_ &m) {
         nb::arg("seed"), nb::arg("successes"), nb::arg("max_draws"), nb::arg("threads"), nb::arg("seconds"),
         "0/1 draws whose mean is P(terminals not connected) / scale");
 }
+
+}  // namespace sharpdnf

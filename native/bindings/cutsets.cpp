@@ -6,6 +6,8 @@
 
 #include "cutsets.hpp"
 
+namespace sharpdnf {
+
 // The levels of the variables must be 0 .. n-1 in some order.
 static void check_levels(const In<int32_t> &level, int64_t n) {
     std::vector<uint8_t> seen(n, 0);
@@ -20,7 +22,8 @@ static void check_levels(const In<int32_t> &level, int64_t n) {
 // The gates as the kernel may rely on them: every input comes before its gate, no gate is a negation.
 static void check_gates(const CircuitView &c) {
     for (int64_t g = 0; g < c.num_gates; ++g) {
-        if (c.kind[g] == gVar && (c.arg[g] < 0 || c.arg[g] >= c.num_vars)) throw std::invalid_argument("no such variable");
+        if (c.kind[g] == gVar && (c.arg[g] < 0 || c.arg[g] >= c.num_vars))
+            throw std::invalid_argument("no such variable");
         if (c.indptr[g] < 0 || c.indptr[g + 1] < c.indptr[g] || c.indptr[g + 1] > c.indptr[c.num_gates])
             throw std::invalid_argument("indptr must not decrease");
         for (int64_t i = c.indptr[g]; i < c.indptr[g + 1]; ++i)
@@ -67,7 +70,12 @@ void bind_cutsets(nb::module_ &m) {
             if (static_cast<int64_t>(arg.shape(0)) != gates || static_cast<int64_t>(indptr.shape(0)) != gates + 1 ||
                 indptr.data()[gates] != static_cast<int64_t>(inputs.shape(0)) || output < 0 || output >= gates)
                 throw std::invalid_argument("not the arrays of a circuit");
-            const CircuitView c{kind.data(), arg.data(), indptr.data(), inputs.data(), gates, prob.data(),
+            const CircuitView c{kind.data(),
+                                arg.data(),
+                                indptr.data(),
+                                inputs.data(),
+                                gates,
+                                prob.data(),
                                 static_cast<int64_t>(prob.shape(0))};
             check_gates(c);
             check_levels(level, c.num_vars);
@@ -75,15 +83,17 @@ void bind_cutsets(nb::module_ &m) {
             for (int64_t v = 0; v < c.num_vars; ++v) log_prob[level.data()[v]] = std::log(c.prob[v]);
             Diagram out;
             std::string stopped = "done";
-            const bool done = interruptible([&](Poll &poll) {
-                try {
-                    CutSets sets(std::move(log_prob), order < 0 ? CutSets::kAny : order, log_cutoff,
-                                 std::min<int64_t>(std::max<int64_t>(max_nodes, 2), CutSets::kAny), poll);
-                    out = extract(sets, sets.of_circuit(c, output, level.data()));
-                } catch (const CutSets::Full &) {
-                    stopped = "nodes";
-                }
-            }, seconds);
+            const bool done = interruptible(
+                [&](Poll &poll) {
+                    try {
+                        CutSets sets(std::move(log_prob), order < 0 ? CutSets::kAny : order, log_cutoff,
+                                     std::min<int64_t>(std::max<int64_t>(max_nodes, 2), CutSets::kAny), poll);
+                        out = extract(sets, sets.of_circuit(c, output, level.data()));
+                    } catch (const CutSets::Full &) {
+                        stopped = "nodes";
+                    }
+                },
+                seconds);
             if (!done) stopped = "time";
             return nb::make_tuple(stopped, to_numpy(std::move(out.level)), to_numpy(std::move(out.lo)),
                                   to_numpy(std::move(out.hi)), out.root);
@@ -92,3 +102,5 @@ void bind_cutsets(nb::module_ &m) {
         nb::arg("level"), nb::arg("order"), nb::arg("log_cutoff"), nb::arg("max_nodes"), nb::arg("seconds"),
         "(\"done\", \"time\" or \"nodes\", level, lo and hi of the nodes from 2 on, the root)");
 }
+
+}  // namespace sharpdnf

@@ -2,6 +2,8 @@
 
 #include "dtree.hpp"
 
+namespace sharpdnf {
+
 static DTreeOptions options_of(const Formula &f, int64_t node_budget, int64_t memory) {
     if (f.size() > std::numeric_limits<int32_t>::max()) throw std::invalid_argument("more than 2^31 literals");
     DTreeOptions options;
@@ -22,10 +24,12 @@ void bind_dtree(nb::module_ &m) {
             options.additive_epsilon = additive_epsilon;
             options.tables = tables;
             DTreeResult out;
-            interruptible([&](Poll &poll) {
-                options.poll = &poll;
-                out = dtree(f, options);
-            }, seconds);
+            interruptible(
+                [&](Poll &poll) {
+                    options.poll = &poll;
+                    out = dtree(f, options);
+                },
+                seconds);
             const Chance &lower = out.bounds.lower, &upper = out.bounds.upper;
             return nb::make_tuple(lower.log_p<false>(), upper.log_p<true>(), upper.log_q<false>(), lower.log_q<true>(),
                                   out.exact, out.nodes, out.stopped);
@@ -44,11 +48,13 @@ void bind_dtree(nb::module_ &m) {
             options.work_budget = work_budget;
             options.tables = tables;
             Compiled out;
-            interruptible([&](Poll &poll) {
-                options.poll = &poll;
-                DTree tree(f, options);
-                if (tree.run().exact) out = tree.compiled();
-            }, seconds);
+            interruptible(
+                [&](Poll &poll) {
+                    options.poll = &poll;
+                    DTree tree(f, options);
+                    if (tree.run().exact) out = tree.compiled();
+                },
+                seconds);
             if (out.kind.empty()) return nb::none();
             return nb::make_tuple(to_numpy(std::move(out.kind)), to_numpy(std::move(out.a)), to_numpy(std::move(out.b)),
                                   to_numpy(std::move(out.var)), to_numpy(std::move(out.literals)));
@@ -57,3 +63,5 @@ void bind_dtree(nb::module_ &m) {
         nb::arg("memory"), nb::arg("work_budget"), nb::arg("tables"),
         "(kind, a, b, var, literals) of the circuit, or None if a limit was met first");
 }
+
+}  // namespace sharpdnf

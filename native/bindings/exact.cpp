@@ -6,6 +6,8 @@
 
 #include "exact_compile.hpp"
 
+namespace sharpdnf {
+
 static ExactMethod method_of(const std::string &name) {
     for (int i = 0; i <= static_cast<int>(ExactMethod::dtree); ++i)
         if (name == name_of(static_cast<ExactMethod>(i))) return static_cast<ExactMethod>(i);
@@ -22,27 +24,34 @@ static Formula solvable(const In<int64_t> &indptr, const In<int32_t> &literals, 
 }
 
 // Every index once. Factor f is over scope[start[f] .. start[f+1]); the tables lie one after the other.
-static Factors factors(const In<int64_t> &start, const In<int32_t> &scope, const In<double> &tables, const In<double> &weights,
-                       std::vector<int64_t> &table_start) {
-    if (start.shape(0) < 1 || weights.shape(0) % 2) throw std::invalid_argument("start is empty, or a variable lacks a weight");
+static Factors factors(const In<int64_t> &start, const In<int32_t> &scope, const In<double> &tables,
+                       const In<double> &weights, std::vector<int64_t> &table_start) {
+    if (start.shape(0) < 1 || weights.shape(0) % 2)
+        throw std::invalid_argument("start is empty, or a variable lacks a weight");
     const auto count = static_cast<int64_t>(start.shape(0)) - 1, n = static_cast<int64_t>(weights.shape(0)) / 2;
     const int64_t *at = start.data();
-    if (at[0] != 0 || at[count] != static_cast<int64_t>(scope.shape(0))) throw std::invalid_argument("start does not span the scopes");
+    if (at[0] != 0 || at[count] != static_cast<int64_t>(scope.shape(0)))
+        throw std::invalid_argument("start does not span the scopes");
     int64_t size = 0;
     for (int64_t f = 0; f < count; ++f) {
         const int64_t width = at[f + 1] - at[f];
-        if (width < 0 || width > EliminationPlan::kMaxScope) throw std::invalid_argument("a factor of less than 0 or more than 30 variables");
+        if (width < 0 || width > EliminationPlan::kMaxScope)
+            throw std::invalid_argument("a factor of less than 0 or more than 30 variables");
         std::vector<int32_t> vars(scope.data() + at[f], scope.data() + at[f + 1]);
         std::sort(vars.begin(), vars.end());
-        if (std::adjacent_find(vars.begin(), vars.end()) != vars.end()) throw std::invalid_argument("a factor names a variable twice");
-        if (!vars.empty() && (vars.front() < 0 || vars.back() >= n)) throw std::invalid_argument("a factor names a variable without weights");
+        if (std::adjacent_find(vars.begin(), vars.end()) != vars.end())
+            throw std::invalid_argument("a factor names a variable twice");
+        if (!vars.empty() && (vars.front() < 0 || vars.back() >= n))
+            throw std::invalid_argument("a factor names a variable without weights");
         table_start.push_back(size);
         size += int64_t{1} << width;
     }
-    if (size != static_cast<int64_t>(tables.shape(0))) throw std::invalid_argument("tables must hold 2^width entries a factor");
+    if (size != static_cast<int64_t>(tables.shape(0)))
+        throw std::invalid_argument("tables must hold 2^width entries a factor");
     for (const auto *values : {&tables, &weights})
         for (std::size_t i = 0; i < values->shape(0); ++i)
-            if (!(values->data()[i] >= 0.0) || std::isinf(values->data()[i])) throw std::invalid_argument("entries and weights must be at least 0");
+            if (!(values->data()[i] >= 0.0) || std::isinf(values->data()[i]))
+                throw std::invalid_argument("entries and weights must be at least 0");
     return {at, table_start.data(), scope.data(), tables.data(), weights.data(), count, n};
 }
 
@@ -87,11 +96,13 @@ void bind_exact(nb::module_ &m) {
             options.memory = static_cast<std::size_t>(std::max<int64_t>(memory, 0));
             Compiled out;
             ExactMethod chosen = ExactMethod::automatic;
-            interruptible([&](Poll &poll) {
-                ExactCompiler compiler(f, options, poll);
-                out = compiler.run();
-                chosen = compiler.method();
-            }, seconds);
+            interruptible(
+                [&](Poll &poll) {
+                    ExactCompiler compiler(f, options, poll);
+                    out = compiler.run();
+                    chosen = compiler.method();
+                },
+                seconds);
             if (out.kind.empty()) return nb::none();
             return nb::make_tuple(to_numpy(std::move(out.kind)), to_numpy(std::move(out.a)), to_numpy(std::move(out.b)),
                                   to_numpy(std::move(out.var)), to_numpy(std::move(out.literals)), name_of(chosen));
@@ -101,17 +112,19 @@ void bind_exact(nb::module_ &m) {
         "(kind, a, b, var, literals, method) of the smallest circuit found, or None if a limit was met first");
     m.def(
         "eliminate_factors",
-        [](In<int64_t> start, In<int32_t> scope, In<double> tables, In<double> weights, double max_operations, double seconds,
-           int64_t memory, int threads) -> nb::object {
+        [](In<int64_t> start, In<int32_t> scope, In<double> tables, In<double> weights, double max_operations,
+           double seconds, int64_t memory, int threads) -> nb::object {
             std::vector<int64_t> table_start;
             const Factors f = factors(start, scope, tables, weights, table_start);
             EliminationPlan plan;
             Wide out;
-            const bool done = interruptible([&](Poll &poll) {
-                plan = plan_factors(f, max_operations, poll);
-                if (plan.found() && plan.bytes > static_cast<double>(memory)) plan = {};
-                if (plan.found()) out = sum_of_products(f, plan, threads, poll);
-            }, seconds);
+            const bool done = interruptible(
+                [&](Poll &poll) {
+                    plan = plan_factors(f, max_operations, poll);
+                    if (plan.found() && plan.bytes > static_cast<double>(memory)) plan = {};
+                    if (plan.found()) out = sum_of_products(f, plan, threads, poll);
+                },
+                seconds);
             if (!done || !plan.found()) return nb::none();
             return nb::make_tuple(out.log(), plan.operations);
         },
@@ -119,3 +132,5 @@ void bind_exact(nb::module_ &m) {
         nb::arg("seconds"), nb::arg("memory"), nb::arg("threads"),
         "(log of the sum over all assignments of the product of factors and weights, operations), or None at a limit");
 }
+
+}  // namespace sharpdnf

@@ -4,6 +4,8 @@
 
 #include "arrays.hpp"
 
+namespace sharpdnf {
+
 namespace {
 
 fixpoint::Program program(const In<uint8_t> &kind, const In<int32_t> &arg, const In<int64_t> &indptr,
@@ -11,9 +13,8 @@ fixpoint::Program program(const In<uint8_t> &kind, const In<int32_t> &arg, const
     fixpoint::Program p;
     p.num_gates = static_cast<int64_t>(kind.shape(0));
     const auto size = static_cast<int64_t>(inputs.shape(0)), vars = static_cast<int64_t>(prob.shape(0));
-    if (static_cast<int64_t>(arg.shape(0)) != p.num_gates ||
-        static_cast<int64_t>(indptr.shape(0)) != p.num_gates + 1 || indptr.data()[0] != 0 ||
-        indptr.data()[p.num_gates] != size)
+    if (static_cast<int64_t>(arg.shape(0)) != p.num_gates || static_cast<int64_t>(indptr.shape(0)) != p.num_gates + 1 ||
+        indptr.data()[0] != 0 || indptr.data()[p.num_gates] != size)
         throw std::invalid_argument("the arrays of a program do not fit together");
     for (int64_t g = 0; g < p.num_gates; ++g) {
         const int64_t width = indptr.data()[g + 1] - indptr.data()[g];
@@ -74,3 +75,5 @@ void bind_fixpoint(nb::module_ &m) {
         nb::arg("kind"), nb::arg("arg"), nb::arg("indptr"), nb::arg("inputs"), nb::arg("prob"), nb::arg("outputs"),
         "(gates, start, circle): the components of what the outputs need, inputs first");
 }
+
+}  // namespace sharpdnf

@@ -1,10 +1,12 @@
 #include "arrays.hpp"
 
-#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 
 #include <string>
 #include <tuple>
+
+namespace sharpdnf {
 
 // "" if the arrays are a normal-form DNF, else what is wrong.
 static std::string check_formula(In<int64_t> indptr, In<int32_t> literals, In<double> prob) {
@@ -52,7 +54,8 @@ void bind_formula(nb::module_ &m) {
         [](In<int64_t> indptr, In<int32_t> literals) {
             const auto m = static_cast<int64_t>(indptr.shape(0)) - 1;
             const int64_t *const ends = indptr.data();
-            if (m < 0 || ends[0] != 0 || ends[m] != static_cast<int64_t>(literals.shape(0)) || !std::is_sorted(ends, ends + m + 1))
+            if (m < 0 || ends[0] != 0 || ends[m] != static_cast<int64_t>(literals.shape(0)) ||
+                !std::is_sorted(ends, ends + m + 1))
                 throw std::invalid_argument("indptr does not span the literals");
             Normalised out;
             interruptible([&](Poll &poll) {
@@ -65,3 +68,5 @@ void bind_formula(nb::module_ &m) {
         nb::arg("indptr"), nb::arg("literals"),
         "(indptr, literals, repeated literals merged, impossible clauses dropped)");
 }
+
+}  // namespace sharpdnf

@@ -7,6 +7,8 @@
 #include "arrays.hpp"
 #include "dtree.hpp"
 
+namespace sharpdnf {
+
 namespace {
 
 struct Key {
@@ -84,24 +86,30 @@ void bind_frontier(nb::module_ &m) {
             frontier::Graph g;
             g.num_nodes = static_cast<int64_t>(terminal.shape(0));
             g.num_edges = static_cast<int64_t>(from.shape(0));
-            if (static_cast<int64_t>(to.shape(0)) != g.num_edges || static_cast<int64_t>(both_ways.shape(0)) != g.num_edges ||
+            if (static_cast<int64_t>(to.shape(0)) != g.num_edges ||
+                static_cast<int64_t>(both_ways.shape(0)) != g.num_edges ||
                 static_cast<int64_t>(fails.shape(0)) != g.num_nodes ||
-                static_cast<int64_t>(prob.shape(0)) != g.num_edges + g.num_nodes || complement.shape(0) != prob.shape(0))
+                static_cast<int64_t>(prob.shape(0)) != g.num_edges + g.num_nodes ||
+                complement.shape(0) != prob.shape(0))
                 throw std::invalid_argument("the arrays of a network do not fit together");
             for (int64_t e = 0; e < g.num_edges; ++e)
-                if (from.data()[e] < 0 || to.data()[e] < 0 || from.data()[e] >= g.num_nodes || to.data()[e] >= g.num_nodes)
+                if (from.data()[e] < 0 || to.data()[e] < 0 || from.data()[e] >= g.num_nodes ||
+                    to.data()[e] >= g.num_nodes)
                     throw std::invalid_argument("a link ends at no node");
             if (hops > 250) throw std::invalid_argument("at most 250 hops");
             if (!partition && g.num_nodes < 2) throw std::invalid_argument("a source and a target are needed");
             g.from = from.data(), g.to = to.data(), g.both_ways = both_ways.data();
             g.terminal = terminal.data(), g.fails = fails.data();
-            const frontier::Limits limits{keep_nodes, max_states, static_cast<std::size_t>(std::max<int64_t>(memory, 0))};
+            const frontier::Limits limits{keep_nodes, max_states,
+                                          static_cast<std::size_t>(std::max<int64_t>(memory, 0))};
             frontier::Result run;
             Compiled compiled;
             interruptible(
                 [&](Poll &poll) {
-                    run = partition ? frontier::run(g, frontier::Partition(g), prob.data(), complement.data(), false, limits, poll)
-                                    : frontier::run(g, frontier::Distances(g, hops), prob.data(), complement.data(), true, limits, poll);
+                    run = partition ? frontier::run(g, frontier::Partition(g), prob.data(), complement.data(), false,
+                                                    limits, poll)
+                                    : frontier::run(g, frontier::Distances(g, hops), prob.data(), complement.data(),
+                                                    true, limits, poll);
                     if (run.kept) compiled = reduce(run);
                 },
                 seconds);
@@ -113,6 +121,9 @@ void bind_frontier(nb::module_ &m) {
             return out;
         },
         nb::arg("from"), nb::arg("to"), nb::arg("both_ways"), nb::arg("terminal"), nb::arg("fails"), nb::arg("prob"),
-        nb::arg("complement"), nb::arg("partition"), nb::arg("hops"), nb::arg("keep_nodes"), nb::arg("max_states"), nb::arg("memory"), nb::arg("seconds"),
+        nb::arg("complement"), nb::arg("partition"), nb::arg("hops"), nb::arg("keep_nodes"), nb::arg("max_states"),
+        nb::arg("memory"), nb::arg("seconds"),
         "The frontier method: probabilities of yes and no, and the diagram as the arrays of a Compiled if it was kept");
 }
+
+}  // namespace sharpdnf

@@ -6,6 +6,8 @@
 
 #include "generate.hpp"
 
+namespace sharpdnf {
+
 namespace {
 
 std::vector<int64_t> copy_widths(const In<int64_t> &widths, int64_t num_vars) {
@@ -16,8 +18,7 @@ std::vector<int64_t> copy_widths(const In<int64_t> &widths, int64_t num_vars) {
 }
 
 std::tuple<Out<int32_t>, int64_t, bool> paper(In<int64_t> widths, int64_t num_vars, int64_t num_privileged,
-                                              int64_t privileged_slots, bool strict, uint64_t seed,
-                                              int64_t max_tries) {
+                                              int64_t privileged_slots, bool strict, uint64_t seed, int64_t max_tries) {
     const auto width = copy_widths(widths, num_vars);
     const int64_t slots = std::accumulate(width.begin(), width.end(), int64_t{0});
     if (num_vars < 1 || num_privileged < 0 || num_privileged > num_vars || privileged_slots < 0 ||
@@ -52,7 +53,8 @@ std::tuple<Out<int64_t>, Out<int32_t>, bool> simple_paths(int64_t num_nodes, In<
     generate::Paths out;
     interruptible([&](Poll &poll) {
         Pace pace(poll);
-        out = generate::PathFinder(num_nodes, from.data(), to.data(), edges, directed).find(source, target, limit, pace);
+        out =
+            generate::PathFinder(num_nodes, from.data(), to.data(), edges, directed).find(source, target, limit, pace);
     });
     return {to_numpy(std::move(out.indptr)), to_numpy(std::move(out.edges)), out.complete};
 }
@@ -67,3 +69,5 @@ void bind_generate(nb::module_ &m) {
     m.def("simple_paths", &simple_paths, nb::arg("num_nodes"), nb::arg("from_"), nb::arg("to"), nb::arg("source"),
           nb::arg("target"), nb::arg("directed"), nb::arg("limit"), "(indptr, edges, whether all paths are there)");
 }
+
+}  // namespace sharpdnf

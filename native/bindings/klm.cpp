@@ -5,6 +5,8 @@
 #include "arrays.hpp"
 #include "klm.hpp"
 
+namespace sharpdnf {
+
 void bind_klm(nb::module_ &m) {
     m.def(
         "klm",
@@ -15,6 +17,8 @@ void bind_klm(nb::module_ &m) {
             interruptible([&](Poll &poll) { result = klm(f, trials, seed, poll); }, seconds);
             return std::make_tuple(result.trials, result.accepted, result.log_sum, result.complete);
         },
-        nb::arg("indptr"), nb::arg("literals"), nb::arg("prob"), nb::arg("trials"), nb::arg("seed"),
-        nb::arg("seconds"), "(trials made, accepted, log S, complete)");
+        nb::arg("indptr"), nb::arg("literals"), nb::arg("prob"), nb::arg("trials"), nb::arg("seed"), nb::arg("seconds"),
+        "(trials made, accepted, log S, complete)");
 }
+
+}  // namespace sharpdnf

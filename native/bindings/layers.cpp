@@ -1,7 +1,9 @@
-#include "arrays.hpp"
 #include "layers.hpp"
+#include "arrays.hpp"
 
 #include <nanobind/stl/pair.h>
+
+namespace sharpdnf {
 
 namespace {
 
@@ -51,13 +53,13 @@ void lstm_forward(Rows gates, Rows cell, Row gain, Row shift, RowsOut state, Row
                       static_cast<int64_t>(k), state.data(), new_cell.data());
 }
 
-void lstm_backward(Rows gates, Rows cell, Row gain, Row shift, Rows dstate, Rows dnew_cell, RowsOut dgates, RowsOut dcell,
-                   RowOut dgain, RowOut dshift) {
+void lstm_backward(Rows gates, Rows cell, Row gain, Row shift, Rows dstate, Rows dnew_cell, RowsOut dgates,
+                   RowsOut dcell, RowOut dgain, RowOut dshift) {
     const size_t rows = cell.shape(0), k = cell.shape(1);
     require(gates.shape(0) == rows && gates.shape(1) == 4 * k && gain.shape(0) == 5 * k && shift.shape(0) == 5 * k &&
-                dstate.shape(0) == rows && dstate.shape(1) == k && dnew_cell.shape(0) == rows && dnew_cell.shape(1) == k &&
-                dgates.shape(0) == rows && dgates.shape(1) == 4 * k && dcell.shape(0) == rows && dcell.shape(1) == k &&
-                dgain.shape(0) == 5 * k && dshift.shape(0) == 5 * k,
+                dstate.shape(0) == rows && dstate.shape(1) == k && dnew_cell.shape(0) == rows &&
+                dnew_cell.shape(1) == k && dgates.shape(0) == rows && dgates.shape(1) == 4 * k &&
+                dcell.shape(0) == rows && dcell.shape(1) == k && dgain.shape(0) == 5 * k && dshift.shape(0) == 5 * k,
             "lstm_backward: shapes do not match");
     nb::gil_scoped_release release;
     lstm_backward_rows(gates.data(), cell.data(), gain.data(), shift.data(), dstate.data(), dnew_cell.data(),
@@ -76,3 +78,5 @@ void bind_layers(nb::module_ &m) {
           nb::arg("dstate"), nb::arg("dnew_cell"), nb::arg("dgates"), nb::arg("dcell"), nb::arg("dgain"),
           nb::arg("dshift"));
 }
+
+}  // namespace sharpdnf

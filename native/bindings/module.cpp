@@ -1,6 +1,8 @@
 // The Python module `sharpdnf._native`: one bind_* function for each kernel in native/kernels.
 #include <nanobind/nanobind.h>
 
+namespace sharpdnf {
+
 namespace nb = nanobind;
 
 void bind_formula(nb::module_ &);
@@ -24,7 +26,10 @@ void bind_exact(nb::module_ &);
 void bind_compiled(nb::module_ &);
 void bind_pivot(nb::module_ &);
 
+}  // namespace sharpdnf
+
 NB_MODULE(_native, m) {
+    using namespace sharpdnf;
     m.doc() = "Kernels of sharpdnf: arrays in, numbers out, the GIL released.";
     bind_formula(m);
     bind_parse(m);

@@ -1,11 +1,13 @@
-#include "arrays.hpp"
 #include "parse.hpp"
+#include "arrays.hpp"
 
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 
 #include <algorithm>
 #include <tuple>
+
+namespace sharpdnf {
 
 // "" or what is wrong; the parser's line says where.
 template <class Work> static std::string outcome(Work work) {
@@ -27,38 +29,43 @@ static Out<double> take_prob(Parser &parser) {
 
 void bind_parse(nb::module_ &m) {
     nb::class_<Parser>(m, "Parser", "Text to DNF arrays in chunks: feed() each, finish(), then take() the arrays.")
-        .def("__init__",
-             [](Parser *self, const std::string &dialect) {
-                 const Dialect kind = dialect == "sharpdnf" ? Dialect::sharpdnf
-                                      : dialect == "mcc"    ? Dialect::mcc
-                                      : dialect == "pysdd"  ? Dialect::pysdd
-                                                            : Dialect::automatic;
-                 new (self) Parser(kind);
-             },
-             nb::arg("dialect"))
-        .def("feed",
-             [](Parser &self, nb::bytes chunk) {
-                 const char *data = chunk.c_str();
-                 const size_t size = chunk.size();
-                 return outcome([&] { self.feed(data, data + size); });
-             },
-             nb::arg("chunk"), "Reads a chunk of text: '' or what is wrong with it.")
-        .def("finish", [](Parser &self) { return outcome([&] { self.finish(); }); },
-             "Ends the text and settles the weights: '' or what is wrong.")
-        .def("take",
-             [](Parser &self) {
-                 auto prob = take_prob(self);
-                 return std::make_tuple(to_numpy(std::move(self.indptr)), to_numpy(std::move(self.literals)), prob);
-             },
-             "(indptr, literals, prob), once, after finish() said ''.")
-        .def("names",
-             [](Parser &self) {
-                 nb::list out;
-                 for (const auto &[variable, name] : self.names)
-                     out.append(nb::make_tuple(variable, nb::bytes(name.data(), name.size())));
-                 return out;
-             },
-             "[(1-based variable, name as bytes)] as declared.")
+        .def(
+            "__init__",
+            [](Parser *self, const std::string &dialect) {
+                const Dialect kind = dialect == "sharpdnf" ? Dialect::sharpdnf
+                                     : dialect == "mcc"    ? Dialect::mcc
+                                     : dialect == "pysdd"  ? Dialect::pysdd
+                                                           : Dialect::automatic;
+                new (self) Parser(kind);
+            },
+            nb::arg("dialect"))
+        .def(
+            "feed",
+            [](Parser &self, nb::bytes chunk) {
+                const char *data = chunk.c_str();
+                const size_t size = chunk.size();
+                return outcome([&] { self.feed(data, data + size); });
+            },
+            nb::arg("chunk"), "Reads a chunk of text: '' or what is wrong with it.")
+        .def(
+            "finish", [](Parser &self) { return outcome([&] { self.finish(); }); },
+            "Ends the text and settles the weights: '' or what is wrong.")
+        .def(
+            "take",
+            [](Parser &self) {
+                auto prob = take_prob(self);
+                return std::make_tuple(to_numpy(std::move(self.indptr)), to_numpy(std::move(self.literals)), prob);
+            },
+            "(indptr, literals, prob), once, after finish() said ''.")
+        .def(
+            "names",
+            [](Parser &self) {
+                nb::list out;
+                for (const auto &[variable, name] : self.names)
+                    out.append(nb::make_tuple(variable, nb::bytes(name.data(), name.size())));
+                return out;
+            },
+            "[(1-based variable, name as bytes)] as declared.")
         .def_ro("line", &Parser::line)
         .def_ro("log_scale", &Parser::log_scale)
         .def_ro("repeated_literals", &Parser::repeated_literals)
@@ -82,3 +89,5 @@ void bind_parse(nb::module_ &m) {
         nb::arg("indptr"), nb::arg("literals"), nb::arg("first"), nb::arg("last"), nb::arg("negate"),
         "Clauses [first, last) as lines of text.");
 }
+
+}  // namespace sharpdnf

@@ -6,6 +6,8 @@
 
 #include "arrays.hpp"
 
+namespace sharpdnf {
+
 void bind_pivot(nb::module_ &m) {
     m.def(
         "count_pivots",
@@ -14,7 +16,8 @@ void bind_pivot(nb::module_ &m) {
             const Formula f = view(indptr, literals, prob);
             if (f.num_clauses < 1 || blocks < 0) throw std::invalid_argument("count_pivots: no clause or no block");
             PivotCounts out;
-            if (!interruptible([&](Poll &poll) { out = count_pivots(f, seed, first, blocks, coverage, poll); }, seconds))
+            if (!interruptible([&](Poll &poll) { out = count_pivots(f, seed, first, blocks, coverage, poll); },
+                               seconds))
                 out.up.resize(f.num_vars), out.down.resize(f.num_vars);
             return std::make_tuple(out.worlds, out.operations, out.log_scale, to_numpy(std::move(out.up)),
                                    to_numpy(std::move(out.down)));
@@ -23,3 +26,5 @@ void bind_pivot(nb::module_ &m) {
         nb::arg("coverage"), nb::arg("seconds"),
         "(worlds, operations, log S, worlds in which each variable is pivotal up, and down)");
 }
+
+}  // namespace sharpdnf

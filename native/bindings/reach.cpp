@@ -4,6 +4,8 @@
 
 #include "arrays.hpp"
 
+namespace sharpdnf {
+
 void bind_reach(nb::module_ &m) {
     m.def(
         "reach",
@@ -11,10 +13,12 @@ void bind_reach(nb::module_ &m) {
            int32_t source, std::vector<int32_t> terminals, int64_t hops, uint64_t seed, int64_t successes,
            int64_t max_draws, bool of_failure, bool count_nodes, int threads, double seconds) {
             reach::Graph g;
-            g.num_nodes = static_cast<int64_t>(node_prob.shape(0)), g.num_edges = static_cast<int64_t>(edge_prob.shape(0));
+            g.num_nodes = static_cast<int64_t>(node_prob.shape(0)),
+            g.num_edges = static_cast<int64_t>(edge_prob.shape(0));
             const auto arcs = static_cast<int64_t>(target.shape(0));
-            if (static_cast<int64_t>(start.shape(0)) != g.num_nodes + 1 || static_cast<int64_t>(link.shape(0)) != arcs ||
-                start.data()[0] != 0 || start.data()[g.num_nodes] != arcs)
+            if (static_cast<int64_t>(start.shape(0)) != g.num_nodes + 1 ||
+                static_cast<int64_t>(link.shape(0)) != arcs || start.data()[0] != 0 ||
+                start.data()[g.num_nodes] != arcs)
                 throw std::invalid_argument("the arrays of a network do not fit together");
             for (int64_t v = 0; v < g.num_nodes; ++v)
                 if (start.data()[v] > start.data()[v + 1]) throw std::invalid_argument("start must not fall");
@@ -45,3 +49,5 @@ void bind_reach(nb::module_ &m) {
         nb::arg("max_draws"), nb::arg("of_failure"), nb::arg("count_nodes"), nb::arg("threads"), nb::arg("seconds"),
         "Draws worlds until so many successes or draws: how many there were, and how often each node was reached");
 }
+
+}  // namespace sharpdnf

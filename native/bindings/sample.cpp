@@ -6,6 +6,8 @@
 #include "sample.hpp"
 #include "stopping.hpp"
 
+namespace sharpdnf {
+
 void bind_sample(nb::module_ &m) {
     m.def("successes_needed", &stopping::successes, nb::arg("epsilon"), nb::arg("delta"));
     m.def("additive_draws", &stopping::additive_draws, nb::arg("epsilon"), nb::arg("delta"));
@@ -43,29 +45,34 @@ void bind_sample(nb::module_ &m) {
             uint8_t *const out = new uint8_t[size];
             nb::capsule owner(out, [](void *p) noexcept { delete[] static_cast<uint8_t *>(p); });
             int64_t made = 0;
-            interruptible([&](Poll &poll) {
-                const SamplePlan plan = make_plan(f, Estimator::automatic, poll);
-                SampleScratch scratch(f.num_vars);
-                uint64_t mixed = seed ^ 0x6d6f64656c73ULL;
-                LaneRandom rest(splitmix64(mixed));
-                Pace pace(poll);
-                for (uint64_t block = 0; made < count && !poll.look(); ++block) {
-                    LaneWord success;
-                    if (!run_block(plan, scratch, seed, block, success, poll)) return;
-                    if (!success.ones()) continue;
-                    for (int32_t v = 0; v < static_cast<int32_t>(f.num_vars); ++v) {
-                        // What no clause asked for keeps its own probability.
-                        const LaneWord &word = scratch.word(v, [&] { return bernoulli(rest, f.prob[v]); });
-                        int64_t row = made;
-                        for (int lane = 0; lane < LANES && row < count; ++lane)
-                            if (success.lane(lane)) out[static_cast<size_t>(row++) * f.num_vars + v] = word.lane(lane);
-                        pace.check(LANES / 8);
+            interruptible(
+                [&](Poll &poll) {
+                    const SamplePlan plan = make_plan(f, Estimator::automatic, poll);
+                    SampleScratch scratch(f.num_vars);
+                    uint64_t mixed = seed ^ 0x6d6f64656c73ULL;
+                    LaneRandom rest(splitmix64(mixed));
+                    Pace pace(poll);
+                    for (uint64_t block = 0; made < count && !poll.look(); ++block) {
+                        LaneWord success;
+                        if (!run_block(plan, scratch, seed, block, success, poll)) return;
+                        if (!success.ones()) continue;
+                        for (int32_t v = 0; v < static_cast<int32_t>(f.num_vars); ++v) {
+                            // What no clause asked for keeps its own probability.
+                            const LaneWord &word = scratch.word(v, [&] { return bernoulli(rest, f.prob[v]); });
+                            int64_t row = made;
+                            for (int lane = 0; lane < LANES && row < count; ++lane)
+                                if (success.lane(lane))
+                                    out[static_cast<size_t>(row++) * f.num_vars + v] = word.lane(lane);
+                            pace.check(LANES / 8);
+                        }
+                        made = std::min(count, made + success.ones());
                     }
-                    made = std::min(count, made + success.ones());
-                }
-            }, seconds);
+                },
+                seconds);
             return std::make_tuple(Out<uint8_t>(out, {size}, owner), made);
         },
-        nb::arg("indptr"), nb::arg("literals"), nb::arg("prob"), nb::arg("seed"), nb::arg("count"),
-        nb::arg("seconds"), "(uint8[count * n] rows of satisfying assignments, how many were made)");
+        nb::arg("indptr"), nb::arg("literals"), nb::arg("prob"), nb::arg("seed"), nb::arg("count"), nb::arg("seconds"),
+        "(uint8[count * n] rows of satisfying assignments, how many were made)");
 }
+
+}  // namespace sharpdnf

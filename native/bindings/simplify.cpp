@@ -7,7 +7,10 @@
 #include "bounds.hpp"
 #include "simplify.hpp"
 
-static nb::tuple simplify_arrays(In<int64_t> indptr, In<int32_t> literals, In<double> prob, bool solve, double seconds) {
+namespace sharpdnf {
+
+static nb::tuple simplify_arrays(In<int64_t> indptr, In<int32_t> literals, In<double> prob, bool solve,
+                                 double seconds) {
     const Formula f = view(indptr, literals, prob);
     if (f.size() > std::numeric_limits<int32_t>::max()) throw std::invalid_argument("more than 2^31 literals");
     SimplifyOptions options;
@@ -39,7 +42,8 @@ void bind_simplify(nb::module_ &m) {
             return std::make_tuple(whole.log_p, whole.log_q);
         },
         nb::arg("parts"), nb::arg("log_mu"), nb::arg("log_nu"), nb::arg("direction"),
-        "(log P, log(1 - P)) of the whole from (log mu, log(1 - mu)) of what remains; rounded down (-1), up (1) or not");
+        "(log P, log(1 - P)) of the whole from (log mu, log(1 - mu)) of what remains; rounded down (-1), up (1) or "
+        "not");
     m.def(
         "certified_bounds",
         [](In<int64_t> indptr, In<int32_t> literals, In<double> prob, int64_t pair_budget, double seconds) {
@@ -52,7 +56,8 @@ void bind_simplify(nb::module_ &m) {
             return std::make_tuple(out.log_lower, out.log_upper, out.log_complement_lower, out.log_complement_upper,
                                    out.unate, out.pairs);
         },
-        nb::arg("indptr"), nb::arg("literals"), nb::arg("prob"), nb::arg("pair_budget"),
-        nb::arg("seconds"),
+        nb::arg("indptr"), nb::arg("literals"), nb::arg("prob"), nb::arg("pair_budget"), nb::arg("seconds"),
         "(log lower, log upper, log lower and log upper of 1 - P, unate, whether pairs were counted)");
 }
+
+}  // namespace sharpdnf

@@ -13,6 +13,8 @@
 
 #include "formula.hpp"
 
+namespace sharpdnf {
+
 namespace nb = nanobind;
 
 template <class T> using In = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
@@ -53,7 +55,8 @@ template <class Kernel> bool interruptible(Kernel kernel, double seconds = std::
 inline bool within(const int64_t *indptr, int64_t num_clauses, const int32_t *literals, int64_t size, int64_t n) {
     if (indptr[0] != 0 || indptr[num_clauses] != size) return false;
     uint64_t falls = 0;
-    for (int64_t c = 0; c < num_clauses; ++c) falls |= static_cast<uint64_t>(indptr[c + 1]) - static_cast<uint64_t>(indptr[c]);
+    for (int64_t c = 0; c < num_clauses; ++c)
+        falls |= static_cast<uint64_t>(indptr[c + 1]) - static_cast<uint64_t>(indptr[c]);
     // The sign bit of x | (last - x) is set exactly if x < 0 or x > last.
     const auto last = static_cast<uint32_t>(2 * std::min<int64_t>(n, 1 << 30) - 1);
     uint32_t outside = n > 0 || size == 0 ? 0 : 1u << 31;
@@ -75,6 +78,9 @@ inline Formula view(const In<int64_t> &indptr, const In<int32_t> &literals, cons
     f.num_clauses = static_cast<int64_t>(indptr.shape(0)) - 1;
     f.num_vars = static_cast<int64_t>(prob.shape(0));
     if (!within(f.indptr, f.num_clauses, f.literals, static_cast<int64_t>(literals.shape(0)), f.num_vars))
-        throw std::invalid_argument("the arrays are no formula: indptr must span the literals, literals have a variable");
+        throw std::invalid_argument(
+            "the arrays are no formula: indptr must span the literals, literals have a variable");
     return f;
 }
+
+}  // namespace sharpdnf

@@ -29,8 +29,18 @@
 #include "simplify.hpp"
 #include "stopping.hpp"
 
+namespace sharpdnf {
+
 enum class Promise : int8_t { exact = 0, relative = 1, additive = 2, bounds = 3, none = 4 };
-enum class Method : int8_t { trivial = 0, simplify = 1, bounds = 2, dtree = 3, sampling = 4, conditioned = 5, exact = 6 };
+enum class Method : int8_t {
+    trivial = 0,
+    simplify = 1,
+    bounds = 2,
+    dtree = 3,
+    sampling = 4,
+    conditioned = 5,
+    exact = 6
+};
 
 struct Ask {
     Promise promise;
@@ -76,9 +86,18 @@ struct Row {
 
     Row() = default;
     explicit Row(const Answer &a)
-        : log_prob(a.hit.value), log_lower(a.hit.lower), log_upper(a.hit.upper), log_sure_lower(a.hit.sure_lower),
-          log_sure_upper(a.hit.sure_upper), log_complement(a.miss.value), log_complement_lower(a.miss.lower),
-          log_complement_upper(a.miss.upper), samples(a.samples), promise(a.promise), method(a.method), met(a.met),
+        : log_prob(a.hit.value),
+          log_lower(a.hit.lower),
+          log_upper(a.hit.upper),
+          log_sure_lower(a.hit.sure_lower),
+          log_sure_upper(a.hit.sure_upper),
+          log_complement(a.miss.value),
+          log_complement_lower(a.miss.lower),
+          log_complement_upper(a.miss.upper),
+          samples(a.samples),
+          promise(a.promise),
+          method(a.method),
+          met(a.met),
           complement(a.complement) {}
 };
 
@@ -106,15 +125,18 @@ class Auto {
     static constexpr int64_t kTreeWorkPerLiteral = 4, kTreeWork = 20000, kTreeLiterals = 20000;
     // What exactness may cost where it was not asked for, about a millisecond each: operations of an elimination, steps
     // to find its order, literals that the d-tree may look at, operations of a diagram over a few variables. Formulas 0
-    // to 15 of a batch may each spend this, formula i spends a share of 16 / (i + 1), so that a batch of thousands pays for the first few only; below the least share of
-    // the literals nothing is tried. An answer depends on the formula and its number, not on how a batch was cut.
+    // to 15 of a batch may each spend this, formula i spends a share of 16 / (i + 1), so that a batch of thousands pays
+    // for the first few only; below the least share of the literals nothing is tried. An answer depends on the formula
+    // and its number, not on how a batch was cut.
     static constexpr double kExactOperations = 1e6, kExactPerLiteral = 100.0;
     static constexpr int64_t kExactSearch = 1 << 18, kExactTree = 100000, kExactFormulas = 16, kDiagramVars = 128;
     // Where sampling takes more than that: its operations a success and literal, how many are worth a search by all
     // methods, at most so many, and how many of them an operation of those methods takes.
-    static constexpr double kSamplingOperations = 1.0 / 128.0, kSearchPays = 2e7, kSearchMost = 1e9, kSearchOperation = 512.0;
+    static constexpr double kSamplingOperations = 1.0 / 128.0, kSearchPays = 2e7, kSearchMost = 1e9,
+                            kSearchOperation = 512.0;
     // Pairwise bounds cost about what so many draws cost; for so few clauses they cost nothing to speak of.
-    static constexpr int64_t kPairsPayDraws = 1500, kPairsPayClauses = 300, kPairsPerLiteral = 16, kPairs = 100000, kMaxPairs = 20000000;
+    static constexpr int64_t kPairsPayDraws = 1500, kPairsPayClauses = 300, kPairsPerLiteral = 16, kPairs = 100000,
+                             kMaxPairs = 20000000;
     // What a d-tree may look at for 1 - P alone, where nobody asked for it and bounds have answered for P.
     static constexpr int64_t kSpareWorkPerLiteral = 1, kSpareWork = 1000;
     // 512-bit word operations and draws for 1 - P where nobody asked for it, and where somebody did. Where that many
@@ -127,7 +149,8 @@ class Auto {
 
     // `key` is the stream of the formula's draws; `threads` share them; `number` is its place in a batch. With no time
     // left at all only `sparing` work is done: one pass over the literals.
-    Answer run(const Formula &f, uint64_t key, int64_t number, int threads, Poll &poll, Hierarchy &hierarchy, bool sparing) const {
+    Answer run(const Formula &f, uint64_t key, int64_t number, int threads, Poll &poll, Hierarchy &hierarchy,
+               bool sparing) const {
         if (f.num_clauses == 0) return exactly(kNever, 0.0, Method::trivial, "no clause");
         for (int64_t c = 0; c < f.num_clauses; ++c)
             if (f.indptr[c] == f.indptr[c + 1]) return exactly(0.0, kNever, Method::trivial, "an empty clause");
@@ -142,11 +165,13 @@ class Auto {
         const SimplifyResult simple = simplify(f, {}, poll);
         const Formula rest = simple.unchanged ? f : simple.formula.view();
         Answer out;
-        if (rest.num_clauses == 0) out = exactly(kNever, 0.0, Method::simplify, "simplification decides it");
-        else out = solve(rest, key, number, threads, poll);
+        if (rest.num_clauses == 0)
+            out = exactly(kNever, 0.0, Method::simplify, "simplification decides it");
+        else
+            out = solve(rest, key, number, threads, poll);
         put_together(simple.fold, out);
-        const int64_t notes[] = {simple.impossible, simple.duplicate, simple.absorbed, simple.fixed,
-                                 simple.negated_units, simple.factored, simple.solved};
+        const int64_t notes[] = {simple.impossible,    simple.duplicate, simple.absorbed, simple.fixed,
+                                 simple.negated_units, simple.factored,  simple.solved};
         std::copy(std::begin(notes), std::end(notes), out.notes.begin());
         return out;
     }
@@ -181,7 +206,8 @@ class Auto {
         far = around(log_of_rest(small), 2.5 * units * kUnit * small);  // the derivative is -1 / (1 - small)
         return out;
     }
-    // log(1 - x) for x in [0, 1/2]: what rounding takes from 1 - x is known exactly, so log1p, which is slow, is not needed.
+    // log(1 - x) for x in [0, 1/2]: what rounding takes from 1 - x is known exactly, so log1p, which is slow, is not
+    // needed.
     static double log_of_rest(double x) {
         const double rest = 1.0 - x;
         return std::log(rest) + ((1.0 - rest) - x) / rest;
@@ -219,7 +245,8 @@ class Auto {
     }
     static bool likely(const Answer &a) { return a.hit.sure_lower >= kLogHalf; }
     bool complement_too(const Answer &a) const {
-        return ask_.promise == Promise::relative && relative(a.miss.sure_lower, a.miss.sure_upper) && (ask_.complement || likely(a));
+        return ask_.promise == Promise::relative && relative(a.miss.sure_lower, a.miss.sure_upper) &&
+               (ask_.complement || likely(a));
     }
     // And whether there is nothing left that more work should try for.
     bool enough(const Answer &a) const {
@@ -253,7 +280,8 @@ class Auto {
         return side.sure_lower > kNever ? side.sure_lower - half : side.sure_upper - std::log(2.0);
     }
     static void narrow(Answer &a, const Bounds &bounds) {
-        narrow(a, bounds.lower.log_p<false>(), bounds.upper.log_p<true>(), bounds.upper.log_q<false>(), bounds.lower.log_q<true>());
+        narrow(a, bounds.lower.log_p<false>(), bounds.upper.log_p<true>(), bounds.upper.log_q<false>(),
+               bounds.lower.log_q<true>());
     }
     static void narrow(Answer &a, double log_lower, double log_upper, double log_miss_lower, double log_miss_upper) {
         a.hit.sure_lower = std::max(a.hit.sure_lower, log_lower);
@@ -275,8 +303,9 @@ class Auto {
         Wide largest, sum;
         int64_t widest = 0;
         for (int64_t c = 0; c < f.num_clauses; ++c) {
-            const Wide p = product(f.literals + f.indptr[c], f.literals + f.indptr[c + 1],
-                                   [&f](int32_t lit) { return f.literal_prob(lit); }).p();
+            const Wide p = product(f.literals + f.indptr[c], f.literals + f.indptr[c + 1], [&f](int32_t lit) {
+                               return f.literal_prob(lit);
+                           }).p();
             if (largest < p) largest = p;
             sum = sum + p;
             widest = std::max(widest, f.indptr[c + 1] - f.indptr[c]);
@@ -290,7 +319,8 @@ class Auto {
         return out;
     }
     Answer bounded(const Formula &f, Poll &poll) const {
-        const bool pay = ask_.promise != Promise::relative || f.num_clauses <= kPairsPayClauses || ask_.successes >= kPairsPayDraws;
+        const bool pay =
+            ask_.promise != Promise::relative || f.num_clauses <= kPairsPayClauses || ask_.successes >= kPairsPayDraws;
         const int64_t pairs = pay && !poll.look() ? std::min(kPairsPerLiteral * f.size() + kPairs, kMaxPairs) : 0;
         Poll signals(kEver, nullptr);
         const Interval sure = certified_bounds(f, pairs, signals, poll);
@@ -415,7 +445,8 @@ class Auto {
         DTreeOptions options;
         options.memory = ask_.memory;
         options.poll = &poll;
-        const int64_t usual = spare ? kSpareWorkPerLiteral * f.size() + kSpareWork : kTreeWorkPerLiteral * f.size() + kTreeWork;
+        const int64_t usual =
+            spare ? kSpareWorkPerLiteral * f.size() + kSpareWork : kTreeWorkPerLiteral * f.size() + kTreeWork;
         options.work_budget = std::max(usual, static_cast<int64_t>(share * kExactTree));
         if (share > 0.0) {
             // Bounds that are close enough would end it early.
@@ -436,8 +467,7 @@ class Auto {
 
     struct Streams {
         uint64_t main, pilot, failures;
-        explicit Streams(uint64_t key)
-            : main(splitmix64(key)), pilot(splitmix64(key)), failures(splitmix64(key)) {}
+        explicit Streams(uint64_t key) : main(splitmix64(key)), pilot(splitmix64(key)), failures(splitmix64(key)) {}
     };
     static constexpr int64_t kUnlimited = int64_t{1} << 62;
 
@@ -448,7 +478,8 @@ class Auto {
     Answer sampled(const Formula &f, uint64_t key, int threads, Poll &poll, const Answer &best, bool spare) const {
         const bool fixed = ask_.promise == Promise::additive;
         const Streams streams(key);
-        SamplePlan plan = make_plan(f, fixed || ask_.complement || spare ? Estimator::direct : Estimator::automatic, poll);
+        SamplePlan plan =
+            make_plan(f, fixed || ask_.complement || spare ? Estimator::direct : Estimator::automatic, poll);
         if (fixed) return fixed_draws(plan, streams, threads, poll, best);
         Answer out = best;
         int64_t needed = ask_.successes, spent = 0;
@@ -480,7 +511,8 @@ class Auto {
     }
 
     // How many blocks of draws 1 - P is worth.
-    int64_t blocks_for_failures(const SamplePlan &plan, const Streams &streams, const SampleResult &pilot, int threads, Poll &poll) const {
+    int64_t blocks_for_failures(const SamplePlan &plan, const Streams &streams, const SampleResult &pilot, int threads,
+                                Poll &poll) const {
         const int64_t operations = ask_.complement ? kAskedOperations : kOwnOperations;
         const int64_t blocks = std::max(kFewBlocks, operations / std::max<int64_t>(1, pilot.operations));
         if (ask_.complement || blocks == kFewBlocks) return blocks;
@@ -492,8 +524,9 @@ class Auto {
     // Counts failures. True if `out` is the answer; else it holds what the draws say of 1 - P.
     bool failing(SamplePlan &plan, const Streams &streams, int64_t blocks, int threads, Poll &poll, Answer &out) const {
         plan.failures = true;
-        const SampleResult result = sample(plan, streams.failures, ask_.third_successes,
-                                           std::min(blocks * LANES, ask_.complement ? kAskedDraws : kOwnDraws), threads, false, poll);
+        const SampleResult result =
+            sample(plan, streams.failures, ask_.third_successes,
+                   std::min(blocks * LANES, ask_.complement ? kAskedDraws : kOwnDraws), threads, false, poll);
         plan.failures = false;
         told(plan, result, out);
         out.complement = true;
@@ -520,11 +553,14 @@ class Auto {
         mirror(out.miss, out.hit);
         out.complement = ask_.complement;
         out.met = !ask_.complement && relative(out.hit.lower, out.hit.upper);
-        if (out.met) out.why = "1 - P is too small to be sampled to a factor, P is not";
-        else out.promise = Promise::bounds, out.stopped = "1 - P is too small to be sampled";
+        if (out.met)
+            out.why = "1 - P is too small to be sampled to a factor, P is not";
+        else
+            out.promise = Promise::bounds, out.stopped = "1 - P is too small to be sampled";
         return out.met;
     }
-    Answer fixed_draws(const SamplePlan &plan, const Streams &streams, int threads, Poll &poll, const Answer &best) const {
+    Answer fixed_draws(const SamplePlan &plan, const Streams &streams, int threads, Poll &poll,
+                       const Answer &best) const {
         const SampleResult result = sample(plan, streams.main, kUnlimited, ask_.draws, threads, false, poll);
         if (!result.complete) return cut(plan, result, best);
         Answer out = best;
@@ -559,3 +595,5 @@ class Auto {
 
     Ask ask_;
 };
+
+}  // namespace sharpdnf

@@ -5,11 +5,13 @@
 #include "auto.hpp"
 #include "threads.hpp"
 
+namespace sharpdnf {
+
 // Formula i is clauses formula_indptr[i] .. formula_indptr[i+1] of `all`; its draws depend on
 // the seed and numbers[i] alone. `details`, if given, gets the whole answers.
 inline std::vector<Row> count_batch(const Formula &all, const int64_t *formula_indptr, uint64_t seed,
-                                    const int64_t *numbers, int64_t num_formulas, const Ask &ask, int threads, Poll &poll,
-                                    std::vector<Answer> *details) {
+                                    const int64_t *numbers, int64_t num_formulas, const Ask &ask, int threads,
+                                    Poll &poll, std::vector<Answer> *details) {
     std::vector<Row> rows(num_formulas);
     if (details) details->resize(num_formulas);
     const Auto chooser(ask);
@@ -37,8 +39,9 @@ inline std::vector<Row> count_batch(const Formula &all, const int64_t *formula_i
                 for (int64_t c = first; c <= last; ++c) indptr[c - first] = all.indptr[c] - start;
                 const bool sparing = late && num_formulas > 1 && grace.fetch_sub(size) < size;
                 uint64_t state = seed + static_cast<uint64_t>(numbers[i]) * 0x9e3779b97f4a7c15ULL;
-                const Answer answer = chooser.run({indptr.data(), all.literals + start, all.prob, last - first, all.num_vars},
-                                                  splitmix64(state), numbers[i], each, own, hierarchy, sparing);
+                const Answer answer =
+                    chooser.run({indptr.data(), all.literals + start, all.prob, last - first, all.num_vars},
+                                splitmix64(state), numbers[i], each, own, hierarchy, sparing);
                 rows[i] = Row(answer);
                 unwatched += answer.method <= Method::simplify ? size + 8 : kLook;
                 if (details) (*details)[i] = answer;
@@ -58,3 +61,5 @@ inline std::vector<Row> count_batch(const Formula &all, const int64_t *formula_i
     run_on_threads(crew - 1, work);
     return rows;
 }
+
+}  // namespace sharpdnf

@@ -11,6 +11,8 @@
 #include "formula.hpp"
 #include "wide.hpp"
 
+namespace sharpdnf {
+
 // One pass over the clauses: the largest, the sum, and "independent or" over all clauses and over a greedy choice of
 // clauses that share no variable. What is a bound below is rounded down, what is one above is rounded up.
 class IntervalSums {
@@ -119,8 +121,10 @@ class PairBounds {
         double rest = 1.0;
         for (int64_t i = f.indptr[other]; i < f.indptr[other + 1]; ++i) {
             const int32_t lit = f.literals[i], known = value[lit >> 1];
-            if (known < 0) rest *= f.literal_prob(lit);
-            else if (known != lit) return 0.0;
+            if (known < 0)
+                rest *= f.literal_prob(lit);
+            else if (known != lit)
+                return 0.0;
         }
         return rest;
     }
@@ -196,8 +200,7 @@ inline Interval certified_bounds(const Formula &f, int64_t pair_budget, Poll &si
         // Where the sum is large pairs add nothing to the greedy bound and the union bound.
         out.pairs = pair_budget > 0 && sums.sum() < Wide::of(2.0) && !sums.largest().zero() &&
                     pairs.run(f, prob, sums.largest(), pair_budget, rest);
-    } catch (const Stopped &) {
-    }
+    } catch (const Stopped &) {}
     Chance lower = sums.lower(), upper = sums.upper(out.unate);
     if (out.pairs) {
         const auto chance = [](const Wide &p) { return Chance::of(p, Wide::of(p.complement())); };
@@ -209,3 +212,5 @@ inline Interval certified_bounds(const Formula &f, int64_t pair_budget, Poll &si
     out.log_complement_lower = upper.log_q<false>(), out.log_complement_upper = lower.log_q<true>();
     return out;
 }
+
+}  // namespace sharpdnf

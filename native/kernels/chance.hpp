@@ -13,6 +13,8 @@
 
 #include "wide.hpp"
 
+namespace sharpdnf {
+
 constexpr double kUnit = 0x1p-53;  // the relative rounding of one operation
 
 // log(1 - e^x) for x <= 0.
@@ -32,9 +34,7 @@ struct Chance {
     Chance operator!() const { return {small, !flipped}; }
 
     // Of two numbers that add up to 1 the smaller one.
-    static Chance of(const Wide &p, const Wide &q) {
-        return p < Wide{0.5, 0} ? Chance{p, false} : Chance{q, true};
-    }
+    static Chance of(const Wide &p, const Wide &q) { return p < Wide{0.5, 0} ? Chance{p, false} : Chance{q, true}; }
     // P moved down or up by a relative `units` of the smaller side.
     template <bool Up> Chance moved(double units) const {
         return {small * Wide::of(Up != flipped ? 1.0 + units * kUnit : 1.0 - std::min(units * kUnit, 1.0)), flipped};
@@ -117,7 +117,8 @@ struct Plain {
 inline Plain either(const Plain &a, const Plain &b) { return {a.p + a.q * b.p, a.q * b.q}; }
 inline Plain both(const Plain &a, const Plain &b) { return {a.p * b.p, a.q + a.p * b.q}; }
 
-// The product of literals whose probabilities `prob(lit)` says, and what is missing to 1. Each literal adds three units.
+// The product of literals whose probabilities `prob(lit)` says, and what is missing to 1. Each literal adds three
+// units.
 template <class Prob> Chance product(const int32_t *first, const int32_t *last, const Prob &prob) {
     double plain = 1.0;
     for (const int32_t *lit = first; lit != last; ++lit) plain *= prob(*lit);
@@ -156,3 +157,5 @@ template <class T> class Pairwise {
     std::vector<T> stack_;
     uint64_t count_ = 0;
 };
+
+}  // namespace sharpdnf

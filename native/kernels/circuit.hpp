@@ -9,6 +9,8 @@
 #include "chance.hpp"
 #include "poll.hpp"
 
+namespace sharpdnf {
+
 enum GateKind : uint8_t { gFalse, gTrue, gVar, gNot, gAnd, gOr, gAtLeast };
 
 // Gate g reads inputs[indptr[g] .. indptr[g + 1]), all of them before g.
@@ -74,7 +76,8 @@ class GateStore {
     void set_rising(Ref r) { gates_[r >> 1].trend |= (r & 1) ? kFalling : kRising; }
     Bounds bounds(Ref r) const { return (r & 1) ? !bounds_[r >> 1] : bounds_[r >> 1]; }
     std::size_t bytes() const {
-        return gates_.size() * (sizeof(Gate) + sizeof(Bounds) + 5 * sizeof(int32_t)) + (refs_.size() + table_.size()) * 4;
+        return gates_.size() * (sizeof(Gate) + sizeof(Bounds) + 5 * sizeof(int32_t)) +
+               (refs_.size() + table_.size()) * 4;
     }
     int64_t work = 0;  // references looked at
     // From here on work counts as done for the answer: see parts().
@@ -198,9 +201,12 @@ class GateStore {
     bool settled(int32_t gate) {
         if (seen_[gate] == epoch_) return true;
         const Gate &g = gates_[gate];
-        if (g.low > most_ || g.high < least_) result_[gate] = 2 * gate;
-        else if (g.count == 0) result_[gate] = assigned_[gate - 1] < 0 ? 2 * gate : (assigned_[gate - 1] ? kTrue : kFalse);
-        else return false;
+        if (g.low > most_ || g.high < least_)
+            result_[gate] = 2 * gate;
+        else if (g.count == 0)
+            result_[gate] = assigned_[gate - 1] < 0 ? 2 * gate : (assigned_[gate - 1] ? kTrue : kFalse);
+        else
+            return false;
         seen_[gate] = epoch_;
         return true;
     }
@@ -259,7 +265,8 @@ class GateStore {
         uint64_t at = hash & (table_.size() - 1);
         for (; table_[at]; at = (at + 1) & (table_.size() - 1)) {
             const Gate &g = gates_[table_[at]];
-            if (g.count == static_cast<int32_t>(kids.size()) && std::equal(kids.begin(), kids.end(), refs_.begin() + g.first))
+            if (g.count == static_cast<int32_t>(kids.size()) &&
+                std::equal(kids.begin(), kids.end(), refs_.begin() + g.first))
                 return 2 * table_[at];
         }
         int32_t low = std::numeric_limits<int32_t>::max(), high = -1;
@@ -357,3 +364,5 @@ class GateStore {
     int32_t epoch_ = 0, mark_ = 0;
     int64_t credit_ = 4096, credited_ = 0;  // walks that found nothing may cost as much as all other work
 };
+
+}  // namespace sharpdnf

@@ -10,6 +10,8 @@
 #include "circuit_vote.hpp"
 #include "dtree.hpp"
 
+namespace sharpdnf {
+
 struct CircuitOptions {
     int64_t work = std::numeric_limits<int64_t>::max();  // references that all orders together may look at
     std::size_t memory = std::size_t{2} << 30;
@@ -33,8 +35,12 @@ class CircuitCompiler {
     // `order` holds the variables that the output reads, first to branch on first.
     CircuitCompiler(const CircuitView &c, const std::vector<int32_t> &gates, const std::vector<int32_t> &order,
                     const std::vector<uint8_t> &falling, const CircuitOptions &options, int64_t work)
-        : options_(options), budget_(work), order_(order), prob_(by_place(c.prob, order)),
-          store_(prob_, by_place(falling.data(), order), options.memory), pace_(*options.poll) {
+        : options_(options),
+          budget_(work),
+          order_(order),
+          prob_(by_place(c.prob, order)),
+          store_(prob_, by_place(falling.data(), order), options.memory),
+          pace_(*options.poll) {
         try {
             const Ref root = load(c, gates);
             root_ = node_of(root);
@@ -126,13 +132,26 @@ class CircuitCompiler {
             for (int64_t i = c.indptr[g]; i < c.indptr[g + 1]; ++i) kids.push_back(ref[c.inputs[i]]);
             pace_.check(1 + c.width(g));
             switch (c.kind[g]) {
-            case gFalse: ref[g] = GateStore::kFalse; break;
-            case gTrue: ref[g] = GateStore::kTrue; break;
-            case gVar: ref[g] = variable(place[c.arg[g]]); break;
-            case gNot: ref[g] = kids[0] ^ 1; break;
-            case gAnd: ref[g] = store_.conjunction(kids); break;
-            case gOr: ref[g] = disjunction(kids); break;
-            default: ref[g] = at_least(c.arg[g], kids);
+                case gFalse:
+                    ref[g] = GateStore::kFalse;
+                    break;
+                case gTrue:
+                    ref[g] = GateStore::kTrue;
+                    break;
+                case gVar:
+                    ref[g] = variable(place[c.arg[g]]);
+                    break;
+                case gNot:
+                    ref[g] = kids[0] ^ 1;
+                    break;
+                case gAnd:
+                    ref[g] = store_.conjunction(kids);
+                    break;
+                case gOr:
+                    ref[g] = disjunction(kids);
+                    break;
+                default:
+                    ref[g] = at_least(c.arg[g], kids);
             }
         }
         return ref[gates.back()];
@@ -175,8 +194,10 @@ class CircuitCompiler {
                 const Ref without = store_.conjunction(two);
                 two.assign({with, without});
                 row[j] = disjunction(two);
-                if (rising) store_.set_rising(row[j]);
-                else if (falling) store_.set_rising(row[j] ^ 1);
+                if (rising)
+                    store_.set_rising(row[j]);
+                else if (falling)
+                    store_.set_rising(row[j] ^ 1);
             }
             pace_.check(8 * k);
         }
@@ -186,7 +207,8 @@ class CircuitCompiler {
     // --- nodes ------------------------------------------------------------------------------------------------
 
     int32_t new_node(uint8_t kind, int32_t var, int32_t a, int32_t b) {
-        if (store_.bytes() + nodes_.size() * sizeof(Node) + node_of_ref_.size() * 4 > options_.memory) throw OutOfMemory{};
+        if (store_.bytes() + nodes_.size() * sizeof(Node) + node_of_ref_.size() * 4 > options_.memory)
+            throw OutOfMemory{};
         nodes_.push_back({kind, false, var, a, b, Bounds::unknown()});
         return static_cast<int32_t>(nodes_.size()) - 1;
     }
@@ -195,9 +217,12 @@ class CircuitCompiler {
         if (static_cast<int64_t>(node_of_ref_.size()) < 2 * store_.size()) node_of_ref_.resize(2 * store_.size(), -1);
         if (node_of_ref_[r] >= 0) return node_of_ref_[r];
         int32_t id;
-        if (r <= 1) id = new_node(r == GateStore::kTrue ? Compiled::kTrue : Compiled::kFalse, -1, 0, 0);
-        else if (store_.literal(r)) id = new_node(Compiled::kTerm, store_.place(r), r & 1, 0);
-        else id = new_node(kOpen, -1, r, 0);
+        if (r <= 1)
+            id = new_node(r == GateStore::kTrue ? Compiled::kTrue : Compiled::kFalse, -1, 0, 0);
+        else if (store_.literal(r))
+            id = new_node(Compiled::kTerm, store_.place(r), r & 1, 0);
+        else
+            id = new_node(kOpen, -1, r, 0);
         nodes_[id].closed = nodes_[id].kind != kOpen;
         nodes_[id].bounds = store_.bounds(r);
         return node_of_ref_[r] = id;
@@ -253,9 +278,12 @@ class CircuitCompiler {
         if (a.closed || b.closed) return a.closed ? node.b : node.a;
         if (options_.compile) return node.a;
         Wide from_a = gap(a.bounds.lower, a.bounds.upper), from_b = gap(b.bounds.lower, b.bounds.upper);
-        if (node.kind == Compiled::kShannon) from_a = from_a * prob_[node.var], from_b = from_b * (1.0 - prob_[node.var]);
-        else if (node.kind == Compiled::kAnd) from_a = from_a * b.bounds.upper.p(), from_b = from_b * a.bounds.upper.p();
-        else from_a = from_a * b.bounds.lower.q(), from_b = from_b * a.bounds.lower.q();
+        if (node.kind == Compiled::kShannon)
+            from_a = from_a * prob_[node.var], from_b = from_b * (1.0 - prob_[node.var]);
+        else if (node.kind == Compiled::kAnd)
+            from_a = from_a * b.bounds.upper.p(), from_b = from_b * a.bounds.upper.p();
+        else
+            from_a = from_a * b.bounds.lower.q(), from_b = from_b * a.bounds.lower.q();
         return from_a < from_b ? node.b : node.a;
     }
 
@@ -284,8 +312,10 @@ class CircuitCompiler {
     }
 
     bool out_of_budget() {
-        if (store_.work > budget_) stopped_ = "work";
-        else if (pace_.stop(std::max<int64_t>(1, store_.work - polled_) * 2)) stopped_ = "time";
+        if (store_.work > budget_)
+            stopped_ = "work";
+        else if (pace_.stop(std::max<int64_t>(1, store_.work - polled_) * 2))
+            stopped_ = "time";
         polled_ = store_.work;
         return stopped_ != nullptr;
     }
@@ -318,7 +348,8 @@ class CircuitCompiler {
             std::vector<int32_t> chain;
             std::vector<std::vector<Ref>> kids(parts);
             for (size_t i = 0; i < rest.size(); ++i) kids[part[i]].push_back(rest[i]);
-            for (auto &own : kids) chain.push_back(node_of((own.size() == 1 ? own[0] : store_.conjunction(own)) ^ flip));
+            for (auto &own : kids)
+                chain.push_back(node_of((own.size() == 1 ? own[0] : store_.conjunction(own)) ^ flip));
             become(id, all, chain);
             return;
         }
@@ -347,8 +378,10 @@ class CircuitCompiler {
             const Ref *i = store_.begin(x), *j = store_.begin(y);
             while (i != store_.end(x) && j != store_.end(y) && store_.literal(*i) && store_.literal(*j)) {
                 if ((*i ^ 1) == *j) return store_.place(*i);
-                if (*i < *j) ++i;
-                else ++j;
+                if (*i < *j)
+                    ++i;
+                else
+                    ++j;
             }
         }
         return store_.low(whole);
@@ -386,11 +419,14 @@ inline void solve_circuit(const CircuitView &c, int32_t output, const CircuitOpt
     Pace pace(*options.poll);
     const Vote vote(c, output);
     constexpr int64_t kNodeBytes = 32;
-    if (vote.found() && vote.entries() <= options.work && vote.entries() <= static_cast<int64_t>(options.memory / kNodeBytes)) {
+    if (vote.found() && vote.entries() <= options.work &&
+        vote.entries() <= static_cast<int64_t>(options.memory / kNodeBytes)) {
         out.nodes = out.work = vote.entries();
         out.stopped = "time";
-        if (options.compile) out.compiled = vote.compiled(pace);
-        else out.bounds = vote.bounds(pace);
+        if (options.compile)
+            out.compiled = vote.compiled(pace);
+        else
+            out.bounds = vote.bounds(pace);
         out.exact = true, out.stopped = "done";
         return;
     }
@@ -410,11 +446,16 @@ inline void solve_circuit(const CircuitView &c, int32_t output, const CircuitOpt
     }
     const auto order = [&](int which) -> std::vector<int32_t> {
         switch (which) {
-        case 0: return walk_order(c, output, false);
-        case 1: return force_order(c, gates, walk_order(c, output, false), pace);
-        case 2: return walk_order(c, output, true);
-        case 3: return separator_order(c, gates, pace);
-        default: return frequency_order(c, gates, walk_order(c, output, false));
+            case 0:
+                return walk_order(c, output, false);
+            case 1:
+                return force_order(c, gates, walk_order(c, output, false), pace);
+            case 2:
+                return walk_order(c, output, true);
+            case 3:
+                return separator_order(c, gates, pace);
+            default:
+                return frequency_order(c, gates, walk_order(c, output, false));
         }
     };
     constexpr int ORDERS = 5;
@@ -437,7 +478,8 @@ inline void solve_circuit(const CircuitView &c, int32_t output, const CircuitOpt
                 out.stopped = "work";
                 return;
             }
-            CircuitCompiler compiler(c, gates, orders[which], falling, options, std::min(budget, options.work - out.work));
+            CircuitCompiler compiler(c, gates, orders[which], falling, options,
+                                     std::min(budget, options.work - out.work));
             compiler.run();
             tried = true;
             out.work += compiler.work();
@@ -459,3 +501,5 @@ inline void solve_circuit(const CircuitView &c, int32_t output, const CircuitOpt
         if (!tried) return;
     }
 }
+
+}  // namespace sharpdnf

@@ -6,6 +6,8 @@
 
 #include "circuit.hpp"
 
+namespace sharpdnf {
+
 // The gates that an output needs, inputs before readers, and the output last.
 inline std::vector<int32_t> needed_gates(const CircuitView &c, int32_t output) {
     std::vector<uint8_t> needed(output + 1, 0);
@@ -32,8 +34,10 @@ inline std::vector<int32_t> walk_order(const CircuitView &c, int32_t output, boo
         seen[g] = 1;
         if (c.kind[g] == gVar && !placed[c.arg[g]]) placed[c.arg[g]] = 1, out.push_back(c.arg[g]);
         for (int64_t i = 0; i < c.width(g); ++i) {
-            if (levels) open.push_back(c.inputs[c.indptr[g] + i]);
-            else open.push_front(c.inputs[c.indptr[g + 1] - 1 - i]);
+            if (levels)
+                open.push_back(c.inputs[c.indptr[g] + i]);
+            else
+                open.push_front(c.inputs[c.indptr[g + 1] - 1 - i]);
         }
     }
     return out;
@@ -62,7 +66,8 @@ inline std::vector<int32_t> force_order(const CircuitView &c, const std::vector<
     std::vector<double> first(c.num_vars, 0.0);
     for (size_t i = 0; i < start.size(); ++i) first[start[i]] = static_cast<double>(i);
     for (const int32_t g : gates) {  // a gate starts in the middle of its inputs
-        if (c.kind[g] == gVar) at[g] = first[c.arg[g]];
+        if (c.kind[g] == gVar)
+            at[g] = first[c.arg[g]];
         else if (c.width(g)) {
             for (int64_t i = c.indptr[g]; i < c.indptr[g + 1]; ++i) at[g] += at[c.inputs[i]];
             at[g] /= static_cast<double>(c.width(g));
@@ -77,7 +82,8 @@ inline std::vector<int32_t> force_order(const CircuitView &c, const std::vector<
             for (int64_t i = c.indptr[g]; i < c.indptr[g + 1]; ++i) centre += at[c.inputs[i]];
             centre /= static_cast<double>(c.width(g) + 1);
             sum[g] += centre, weight[g] += 1.0;
-            for (int64_t i = c.indptr[g]; i < c.indptr[g + 1]; ++i) sum[c.inputs[i]] += centre, weight[c.inputs[i]] += 1.0;
+            for (int64_t i = c.indptr[g]; i < c.indptr[g + 1]; ++i)
+                sum[c.inputs[i]] += centre, weight[c.inputs[i]] += 1.0;
         }
         for (const int32_t g : gates)
             if (weight[g] > 0.0) at[g] = sum[g] / weight[g];
@@ -142,8 +148,10 @@ inline std::vector<int32_t> separator_order(const CircuitView &c, const std::vec
         int32_t up = -1;
         for (const int32_t a : bag[g])
             if (up < 0 || when[a] < when[up]) up = a;
-        if (up >= 0) children[up].push_back(g);
-        else stack.push_back(g);
+        if (up >= 0)
+            children[up].push_back(g);
+        else
+            stack.push_back(g);
     }
     while (!stack.empty()) {
         const int32_t g = stack.back();
@@ -153,3 +161,5 @@ inline std::vector<int32_t> separator_order(const CircuitView &c, const std::vec
     }
     return out;
 }
+
+}  // namespace sharpdnf

@@ -6,9 +6,12 @@
 
 #include "threads.hpp"
 
+namespace sharpdnf {
+
 namespace {
 
-// Bit-sliced counters: sum[j] is bit j of every lane's count; waiting[j] is a word of weight 2^j that waits for a second.
+// Bit-sliced counters: sum[j] is bit j of every lane's count; waiting[j] is a word of weight 2^j that waits for a
+// second.
 struct SlicedCounter {
     static constexpr int LEVELS = 32;
     Lanes sum[LEVELS], waiting[LEVELS];
@@ -47,8 +50,10 @@ struct SlicedCounter {
         if (levels < 62 && k >> levels) return Lanes::none();
         Lanes equal = ~Lanes::none(), above = Lanes::none();
         for (int j = levels - 1; j >= 0; --j) {
-            if (k >> j & 1) equal &= sum[j];
-            else above |= equal & sum[j], equal &= ~sum[j];
+            if (k >> j & 1)
+                equal &= sum[j];
+            else
+                above |= equal & sum[j], equal &= ~sum[j];
         }
         return above | equal;
     }
@@ -160,9 +165,7 @@ CircuitProgram make_program(const CircuitView &c, const std::vector<int32_t> &ou
         const auto first = static_cast<int32_t>(out.refs.size());
         for (int64_t i = c.indptr[g]; i < c.indptr[g + 1]; ++i) out.refs.push_back(ref[c.inputs[i]]);
         const auto last = static_cast<int32_t>(out.refs.size());
-        const uint8_t kind = c.kind[g] == gTrue    ? uint8_t{gAnd}
-                             : c.kind[g] == gFalse ? uint8_t{gOr}
-                                                   : c.kind[g];
+        const uint8_t kind = c.kind[g] == gTrue ? uint8_t{gAnd} : c.kind[g] == gFalse ? uint8_t{gOr} : c.kind[g];
         ref[g] = 2 * (variables + static_cast<int32_t>(out.operations.size()));
         out.operations.push_back({kind, first, last, c.arg[g]});
     }
@@ -239,7 +242,8 @@ CircuitSample sample_circuit(const CircuitView &c, const std::vector<int32_t> &o
                     return;
                 }
                 if (!any(among.bits)) continue;
-                for (std::size_t o = 0; o < width; ++o) results[b * width + o] = output_lanes(program, o, lanes[t], among);
+                for (std::size_t o = 0; o < width; ++o)
+                    results[b * width + o] = output_lanes(program, o, lanes[t], among);
                 if (options.marginals) count_true(program, results[b * width], lanes[t]);
             }
         };
@@ -294,8 +298,10 @@ int64_t circuit_models(const CircuitView &c, int32_t output, const CircuitSample
         if (!success.ones()) continue;
         for (int32_t v = 0; v < static_cast<int32_t>(c.num_vars); ++v) {
             LaneWord word;
-            if (word_of_var[v] >= 0) word = lane.words[word_of_var[v]];
-            else if (options.cover && lane.scratch->drawn(v)) word = lane.scratch->word(v);
+            if (word_of_var[v] >= 0)
+                word = lane.words[word_of_var[v]];
+            else if (options.cover && lane.scratch->drawn(v))
+                word = lane.scratch->word(v);
             else {  // what the output does not ask for keeps its own probability
                 LaneRandom random(stream_of(options.seed, block, v));
                 word.bits = bernoulli(random, c.prob[v]);
@@ -309,3 +315,5 @@ int64_t circuit_models(const CircuitView &c, int32_t output, const CircuitSample
     }
     return made;
 }
+
+}  // namespace sharpdnf

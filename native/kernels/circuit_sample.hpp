@@ -10,6 +10,8 @@
 #include "circuit.hpp"
 #include "sample.hpp"
 
+namespace sharpdnf {
+
 // The gates that some outputs need, as straight-line code over words: first the variables, then one word an operation.
 struct CircuitProgram {
     struct Operation {
@@ -36,7 +38,7 @@ struct CircuitSample {
     std::vector<int64_t> draws, successes;  // of each output, up to its wanted success
     std::vector<uint8_t> complete;
     int64_t blocks = 0, operations = 0;  // operations: words read by gates
-    std::vector<int64_t> true_count;     // per variable, over all successes of the only output, -1 where it reads it not
+    std::vector<int64_t> true_count;  // per variable, over all successes of the only output, -1 where it reads it not
     int64_t marginal_successes = 0;
 };
 
@@ -55,3 +57,5 @@ CircuitSample sample_circuit(const CircuitView &c, const std::vector<int32_t> &o
 // Rows of satisfying assignments of one output, at most `count`; returns how many were made.
 int64_t circuit_models(const CircuitView &c, int32_t output, const CircuitSampleOptions &options, int64_t count,
                        uint8_t *out, Poll &poll);
+
+}  // namespace sharpdnf

@@ -6,6 +6,8 @@
 #include "circuit_order.hpp"
 #include "dtree.hpp"
 
+namespace sharpdnf {
+
 class Vote {
   public:
     Vote(const CircuitView &c, int32_t output) : prob_(c.prob) {
@@ -70,3 +72,5 @@ class Vote {
     int64_t needed_ = 0;
     std::vector<int32_t> literals_;
 };
+
+}  // namespace sharpdnf

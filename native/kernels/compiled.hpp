@@ -6,6 +6,8 @@
 #include "dtree.hpp"
 #include "wide.hpp"
 
+namespace sharpdnf {
+
 struct CompiledView {
     const uint8_t *kind;
     const int32_t *a, *b, *var, *literals;
@@ -30,26 +32,34 @@ inline void compiled_values(const CompiledView &c, const double *prob, std::vect
         Value &out = value[i];
         const Value *const a = value.data() + c.a[i], *const b = value.data() + c.b[i];
         switch (c.kind[i]) {
-        case Compiled::kFalse: out = {Wide(), Wide::of(1.0)}; break;
-        case Compiled::kTrue: out = {Wide::of(1.0), Wide()}; break;
-        case Compiled::kTerm: {
-            const Chance term = product(c.literals + c.a[i], c.literals + c.b[i], literal);
-            out = {term.p(), term.q()};
-            break;
-        }
-        case Compiled::kOr: out = {a->p + b->p * a->q, a->q * b->q}; break;
-        case Compiled::kAnd: out = {a->p * b->p, a->q + b->q * a->p}; break;
-        default: {
-            const double high = prob[c.var[i]], low = 1.0 - high;
-            out = {a->p * high + b->p * low, a->q * high + b->q * low};
-        }
+            case Compiled::kFalse:
+                out = {Wide(), Wide::of(1.0)};
+                break;
+            case Compiled::kTrue:
+                out = {Wide::of(1.0), Wide()};
+                break;
+            case Compiled::kTerm: {
+                const Chance term = product(c.literals + c.a[i], c.literals + c.b[i], literal);
+                out = {term.p(), term.q()};
+                break;
+            }
+            case Compiled::kOr:
+                out = {a->p + b->p * a->q, a->q * b->q};
+                break;
+            case Compiled::kAnd:
+                out = {a->p * b->p, a->q + b->q * a->p};
+                break;
+            default: {
+                const double high = prob[c.var[i]], low = 1.0 - high;
+                out = {a->p * high + b->p * low, a->q * high + b->q * low};
+            }
         }
     }
 }
 
 // slope[v] = scale * d P(root) / d prob[v]: with scale 1 / P(root) that is d log P(root) / d prob[v].
-inline void compiled_slopes(const CompiledView &c, const double *prob, const std::vector<Value> &value, const Wide &scale,
-                           int64_t num_vars, double *slope) {
+inline void compiled_slopes(const CompiledView &c, const double *prob, const std::vector<Value> &value,
+                            const Wide &scale, int64_t num_vars, double *slope) {
     std::fill(slope, slope + num_vars, 0.0);
     std::vector<Wide> flow(c.num_nodes);  // scale * d P(root) / d P(node)
     std::vector<Wide> behind;
@@ -84,3 +94,5 @@ inline void compiled_slopes(const CompiledView &c, const double *prob, const std
         }
     }
 }
+
+}  // namespace sharpdnf

@@ -10,6 +10,8 @@
 #include "compiled.hpp"
 #include "poll.hpp"
 
+namespace sharpdnf {
+
 enum class Slopes { none, of_prob, of_log };
 
 inline constexpr int kRows = 8;
@@ -41,5 +43,7 @@ inline void check_compiled(const CompiledView &c, int64_t num_vars, int64_t num_
 }
 
 // log_prob[r] and, with slopes, slope[r * num_vars ..] for every row of `probs`. Throws Stopped.
-void compiled_batch(const CompiledView &c, const double *probs, int64_t rows, int64_t num_vars, Slopes slopes, int threads,
-                    Poll &poll, double *log_prob, double *slope);
+void compiled_batch(const CompiledView &c, const double *probs, int64_t rows, int64_t num_vars, Slopes slopes,
+                    int threads, Poll &poll, double *log_prob, double *slope);
+
+}  // namespace sharpdnf

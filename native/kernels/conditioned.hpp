@@ -11,6 +11,8 @@
 #include "formula.hpp"
 #include "wide.hpp"
 
+namespace sharpdnf {
+
 // The k variables with the largest summed probability of their clauses.
 inline std::vector<int32_t> influential_variables(const Formula &f, const std::vector<double> &prob, int k,
                                                   Pace &pace) {
@@ -29,8 +31,8 @@ inline std::vector<int32_t> influential_variables(const Formula &f, const std::v
     return best;
 }
 
-// Sums of all 2^k cases from the 3^k patterns. Axis j of (nothing, true, false) becomes (true, false), from the last axis
-// to the first; the layout is [cases of later axes][3 of axis j][3^j patterns of earlier ones].
+// Sums of all 2^k cases from the 3^k patterns. Axis j of (nothing, true, false) becomes (true, false), from the last
+// axis to the first; the layout is [cases of later axes][3 of axis j][3^j patterns of earlier ones].
 template <class T> std::vector<T> sum_cases(std::vector<T> cells, int k) {
     int64_t head = 1;
     for (int j = 1; j < k; ++j) head *= 3;
@@ -76,8 +78,10 @@ inline double conditioned(const Formula &f, int k, Poll &poll) {
         Wide others = Wide::of(1.0);
         for (int64_t i = f.indptr[c]; i < f.indptr[c + 1]; ++i) {
             const int j = slot[f.literals[i] >> 1];
-            if (j >= 0) pattern += power[j] * (1 + (f.literals[i] & 1)), asked *= f.literal_prob(f.literals[i]);
-            else if (tiny) others = others * f.literal_prob(f.literals[i]);
+            if (j >= 0)
+                pattern += power[j] * (1 + (f.literals[i] & 1)), asked *= f.literal_prob(f.literals[i]);
+            else if (tiny)
+                others = others * f.literal_prob(f.literals[i]);
         }
         pace.check(f.indptr[c + 1] - f.indptr[c]);
         const double rest = tiny ? others.value() : prob[c] * unit / asked;
@@ -95,3 +99,5 @@ inline double conditioned(const Formula &f, int k, Poll &poll) {
     }
     return std::min(0.0, total.log());
 }
+
+}  // namespace sharpdnf

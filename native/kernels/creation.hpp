@@ -1,24 +1,26 @@
 // Rare failures of a network: how likely is it that the terminals are not connected, even if that is 1e-12?
 //
-// The creation process (Elperin, Gertsbakh, Lomonosov 1991): an element that is up with probability 1 - exp(-rate) comes
-// up at a time of law Exp(rate); the network fails if its terminals are not connected at time 1. Only elements between
-// different components matter, so the components merge as a Markov chain: with L(s) the sum of the rates between the
-// components of partition s, s lasts a time of law Exp(L(s)), independent of what comes next.
+// The creation process (Elperin, Gertsbakh, Lomonosov 1991): an element that is up with probability 1 - exp(-rate)
+// comes up at a time of law Exp(rate); the network fails if its terminals are not connected at time 1. Only elements
+// between different components matter, so the components merge as a Markov chain: with L(s) the sum of the rates
+// between the components of partition s, s lasts a time of law Exp(L(s)), independent of what comes next.
 //
 // A 0/1 draw with a certain scale. Let a partition into j + 1 components that separates terminals have L >= mu_j, for
 // rates mu_j = c + a (j - 1) of a line. Then the process that stays in stage j for t_j ~ Exp(mu_j) is never faster, and
-// B = P(t_N + ... + t_1 > 1) >= P(failure). So: draw the t_j given that their sum exceeds 1, run the components, give each
-// partition the time t_j mu_j / L, of law Exp(L), and call it a success if these still exceed 1. Then
-// P(success) = P(failure) / B exactly, and the stopping rules of 0/1 draws apply. Most draws end early: as soon as what is
-// left of the slow times cannot reach 1.
+// B = P(t_N + ... + t_1 > 1) >= P(failure). So: draw the t_j given that their sum exceeds 1, run the components, give
+// each partition the time t_j mu_j / L, of law Exp(L), and call it a success if these still exceed 1. Then P(success) =
+// P(failure) / B exactly, and the stopping rules of 0/1 draws apply. Most draws end early: as soon as what is left of
+// the slow times cannot reach 1.
 //
 // The line makes B and the draws simple: x = exp(-a), alpha = c / a, and y = exp(-a sum t_j) is Beta(alpha, N), so
-// B = I_x(alpha, N); given the sum, the ends of the other stages are N - 1 independent exponentials of rate a cut off there.
+// B = I_x(alpha, N); given the sum, the ends of the other stages are N - 1 independent exponentials of rate a cut off
+// there.
 //
-// Lower bounds mu: every partition cuts terminals, so L is at least the minimum cut c (any flow proves one). A packing of
-// spanning trees of total weight w crosses j + 1 components at least j times each, so L >= w j (Tutte, Nash-Williams). And
-// each component with a terminal has a cut of its own, in which an element counts at most once for each of its ends. For
-// all terminals and links of two ends this alone gives B <= n (n - 1) / 2 P(failure): so many draws a success at most.
+// Lower bounds mu: every partition cuts terminals, so L is at least the minimum cut c (any flow proves one). A packing
+// of spanning trees of total weight w crosses j + 1 components at least j times each, so L >= w j (Tutte,
+// Nash-Williams). And each component with a terminal has a cut of its own, in which an element counts at most once for
+// each of its ends. For all terminals and links of two ends this alone gives B <= n (n - 1) / 2 P(failure): so many
+// draws a success at most.
 //
 // An element joins two nodes (a link) or more (a node that can fail joins the ends of its links).
 #pragma once
@@ -33,10 +35,12 @@
 #include "random.hpp"
 #include "threads.hpp"
 
+namespace sharpdnf {
+
 namespace creation {
 
 constexpr double kMostRejected = 3.0;  // a draw of the slow times is accepted with at least exp of minus this
-constexpr double kSafe = 1.0 - 1e-9;  // lower bounds are moved down by more than their rounding
+constexpr double kSafe = 1.0 - 1e-9;   // lower bounds are moved down by more than their rounding
 
 struct Graph {
     int64_t num_nodes = 0, num_elements = 0;
@@ -89,8 +93,10 @@ class Flow {
 
   private:
     void add(int32_t u, int32_t v, double forth, double back) {
-        to_.push_back(v), room_.push_back(forth), next_.push_back(head_[u]), head_[u] = static_cast<int32_t>(to_.size()) - 1;
-        to_.push_back(u), room_.push_back(back), next_.push_back(head_[v]), head_[v] = static_cast<int32_t>(to_.size()) - 1;
+        to_.push_back(v), room_.push_back(forth), next_.push_back(head_[u]),
+            head_[u] = static_cast<int32_t>(to_.size()) - 1;
+        to_.push_back(u), room_.push_back(back), next_.push_back(head_[v]),
+            head_[v] = static_cast<int32_t>(to_.size()) - 1;
     }
     bool levels(int32_t s, int32_t t, Pace &pace) {
         level_.assign(head_.size(), -1);
@@ -98,7 +104,8 @@ class Flow {
         level_[s] = 0;
         for (std::size_t i = 0; i < queue_.size() && level_[t] < 0; ++i)
             for (int32_t k = head_[queue_[i]]; k >= 0; k = next_[k]) {
-                if (room_[k] > tiny_ && level_[to_[k]] < 0) level_[to_[k]] = level_[queue_[i]] + 1, queue_.push_back(to_[k]);
+                if (room_[k] > tiny_ && level_[to_[k]] < 0)
+                    level_[to_[k]] = level_[queue_[i]] + 1, queue_.push_back(to_[k]);
                 pace.check(1);
             }
         return level_[t] >= 0;
@@ -234,9 +241,18 @@ inline Scale find_scale(const Graph &g, Pace &pace) {
 class Run {
   public:
     Run(const Graph &g, const Scale &scale)
-        : g_(g), base_(scale.base), step_(scale.step), x_(std::exp(-scale.step)), alpha_(scale.base / scale.step),
-          components_(g.num_nodes), size_(g.num_nodes), next_(g.num_nodes), last_(g.num_nodes), holds_(g.num_nodes),
-          inside_(g.num_elements), around_start_(g.num_nodes + 1, 0) {
+        : g_(g),
+          base_(scale.base),
+          step_(scale.step),
+          x_(std::exp(-scale.step)),
+          alpha_(scale.base / scale.step),
+          components_(g.num_nodes),
+          size_(g.num_nodes),
+          next_(g.num_nodes),
+          last_(g.num_nodes),
+          holds_(g.num_nodes),
+          inside_(g.num_elements),
+          around_start_(g.num_nodes + 1, 0) {
         for (int64_t v = 0; v < g.num_nodes; ++v) terminals_ += g.terminal[v];
         for (int64_t i = 0; i < g.start[g.num_elements]; ++i) ++around_start_[g.end[i] + 1];
         for (int64_t v = 0; v < g.num_nodes; ++v) around_start_[v + 1] += around_start_[v];
@@ -314,7 +330,8 @@ class Run {
         }
         while (true) {
             const double u = random.uniform() * pool_->until.back();
-            auto place = static_cast<std::size_t>(std::upper_bound(pool_->until.begin(), pool_->until.end(), u) - pool_->until.begin());
+            auto place = static_cast<std::size_t>(std::upper_bound(pool_->until.begin(), pool_->until.end(), u) -
+                                                  pool_->until.begin());
             place = std::min(place, pool_->element.size() - 1);
             ++looks;
             if (!inside_[pool_->element[place]]) return pool_->element[place];
@@ -337,7 +354,8 @@ class Run {
                 const int32_t e = around_[i];
                 if (inside_[e]) continue;
                 bool within = true;
-                for (int64_t k = g_.start[e]; k < g_.start[e + 1] && within; ++k) within = components_.find(g_.end[k]) == u;
+                for (int64_t k = g_.start[e]; k < g_.start[e + 1] && within; ++k)
+                    within = components_.find(g_.end[k]) == u;
                 if (within) inside_[e] = 1, total_ -= g_.rate[e];
                 ++looks;
             }
@@ -349,8 +367,9 @@ class Run {
     int32_t terminals_ = 0;
     bool connected_ = false;
     Components components_;
-    std::vector<int32_t> size_, next_, last_, holds_;  // of components: nodes as a list, and how many terminals they hold
-    std::vector<char> inside_;                         // of elements: whether all ends are in one component
+    std::vector<int32_t> size_, next_, last_,
+        holds_;                 // of components: nodes as a list, and how many terminals they hold
+    std::vector<char> inside_;  // of elements: whether all ends are in one component
     std::vector<int64_t> around_start_;
     std::vector<int32_t> around_;
     Pool all_, own_, left_;
@@ -363,8 +382,8 @@ struct Result {
 };
 
 // Draws until so many successes, or `max_draws`; blocks of draws are tallied in order, so threads change nothing.
-inline Result sample(const Graph &g, const Scale &scale, uint64_t seed, int64_t successes, int64_t max_draws, int threads,
-                     Poll &poll) {
+inline Result sample(const Graph &g, const Scale &scale, uint64_t seed, int64_t successes, int64_t max_draws,
+                     int threads, Poll &poll) {
     constexpr int kBlock = 256;
     Result out;
     std::vector<Run> runs(std::max(1, threads), Run(g, scale));
@@ -399,3 +418,5 @@ inline Result sample(const Graph &g, const Scale &scale, uint64_t seed, int64_t 
 }
 
 }  // namespace creation
+
+}  // namespace sharpdnf

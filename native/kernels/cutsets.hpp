@@ -17,6 +17,8 @@
 #include "circuit.hpp"
 #include "poll.hpp"
 
+namespace sharpdnf {
+
 class CutSets {
   public:
     static constexpr int32_t kAny = std::numeric_limits<int32_t>::max();  // no limit on the size of a set
@@ -143,23 +145,26 @@ class CutSets {
     int32_t at_once(Frame &t) {
         int32_t &f = t.f, &g = t.g;
         switch (t.op) {
-        case kUnion:
-            if (f == 0 || f == g) return g;
-            if (g == 0) return f;
-            if (f == 1 || g == 1) return 1;
-            break;
-        case kProduct:
-            if (f == 0 || g == 0 || std::max(nodes_[f].least, nodes_[g].least) > t.k) return 0;
-            if (nodes_[f].most + static_cast<int64_t>(nodes_[g].most) <= t.k) t.k = kAny;
-            if (f == 1 || f == g) t = {kTruncate, 0, g, 0, t.k, 0, 0};
-            else if (g == 1) t = {kTruncate, 0, f, 0, t.k, 0, 0};
-            break;
-        case kWithout:
-            while (g > 1 && nodes_[g].level < nodes_[f].level) g = nodes_[g].lo;
-            if (f == 0 || g == 1 || f == g) return 0;
-            if (g == 0 || f == 1 || nodes_[g].least > nodes_[f].most) return f;
-            break;
-        case kTruncate: break;
+            case kUnion:
+                if (f == 0 || f == g) return g;
+                if (g == 0) return f;
+                if (f == 1 || g == 1) return 1;
+                break;
+            case kProduct:
+                if (f == 0 || g == 0 || std::max(nodes_[f].least, nodes_[g].least) > t.k) return 0;
+                if (nodes_[f].most + static_cast<int64_t>(nodes_[g].most) <= t.k) t.k = kAny;
+                if (f == 1 || f == g)
+                    t = {kTruncate, 0, g, 0, t.k, 0, 0};
+                else if (g == 1)
+                    t = {kTruncate, 0, f, 0, t.k, 0, 0};
+                break;
+            case kWithout:
+                while (g > 1 && nodes_[g].level < nodes_[f].level) g = nodes_[g].lo;
+                if (f == 0 || g == 1 || f == g) return 0;
+                if (g == 0 || f == 1 || nodes_[g].least > nodes_[f].most) return f;
+                break;
+            case kTruncate:
+                break;
         }
         if (t.op == kTruncate) {
             if (nodes_[f].most <= t.k) return f;
@@ -220,23 +225,25 @@ class CutSets {
             } else if (t.stage == 1) {
                 stack_[top].a = result;
                 switch (t.op) {
-                case kUnion:
-                    next = 4;
-                    if (both) known = call(kUnion, f.hi, g1, 0, result);
-                    else result = f.hi;
-                    break;
-                case kProduct:
-                    next = both ? 2 : 4;
-                    known = both ? call(kUnion, g0, g1, 0, result) : call(kProduct, f.hi, t.g, less, result);
-                    break;
-                case kWithout:
-                    next = both ? 2 : kFinish;
-                    known = call(kWithout, f.hi, both ? g1 : t.g, 0, result);
-                    break;
-                case kTruncate:
-                    next = kFinish;
-                    known = call(kTruncate, f.hi, 0, less, result);
-                    break;
+                    case kUnion:
+                        next = 4;
+                        if (both)
+                            known = call(kUnion, f.hi, g1, 0, result);
+                        else
+                            result = f.hi;
+                        break;
+                    case kProduct:
+                        next = both ? 2 : 4;
+                        known = both ? call(kUnion, g0, g1, 0, result) : call(kProduct, f.hi, t.g, less, result);
+                        break;
+                    case kWithout:
+                        next = both ? 2 : kFinish;
+                        known = call(kWithout, f.hi, both ? g1 : t.g, 0, result);
+                        break;
+                    case kTruncate:
+                        next = kFinish;
+                        known = call(kTruncate, f.hi, 0, less, result);
+                        break;
                 }
             } else if (t.op == kWithout) {
                 next = kFinish;
@@ -278,9 +285,12 @@ class CutSets {
             if (v.stage == 0) {
                 const double slack = 1e-9;  // the last word is the caller's, who multiplies
                 const auto found = known.find({v.f, v.t});
-                if (n.worst >= v.t - slack) result = v.f;
-                else if (n.best < v.t - slack) result = 0;
-                else if (found != known.end()) result = found->second;
+                if (n.worst >= v.t - slack)
+                    result = v.f;
+                else if (n.best < v.t - slack)
+                    result = 0;
+                else if (found != known.end())
+                    result = found->second;
                 else {
                     v.stage = 1;
                     const Visit child{n.lo, v.t, 0, 0};
@@ -312,3 +322,5 @@ class CutSets {
     std::vector<Entry> cache_;
     std::vector<Frame> stack_;
 };
+
+}  // namespace sharpdnf

@@ -1,8 +1,9 @@
 // Shannon expansion along a fixed order, with subformulas as zero-suppressed decision diagrams.
 //
-// A diagram holds a set of clauses with common beginnings and ends stored once (Minato 1993), and none that holds another
-// one, so equal subformulas are equal numbers. Setting a variable is the union of two branches, itself remembered: thousands
-// of clauses are never looked at one by one (Rauzy 1993 turns cut sets into decision diagrams this way).
+// A diagram holds a set of clauses with common beginnings and ends stored once (Minato 1993), and none that holds
+// another one, so equal subformulas are equal numbers. Setting a variable is the union of two branches, itself
+// remembered: thousands of clauses are never looked at one by one (Rauzy 1993 turns cut sets into decision diagrams
+// this way).
 #pragma once
 #include <limits>
 #include <unordered_map>
@@ -12,6 +13,8 @@
 #include "nodes.hpp"
 #include "poll.hpp"
 #include "subformula.hpp"
+
+namespace sharpdnf {
 
 class ClauseSets {
   public:
@@ -28,13 +31,17 @@ class ClauseSets {
     int64_t operations() const { return operations_; }
     void allow(int64_t max_operations) { allowed_ = max_operations; }
     bool full() const { return full_; }
-    std::size_t bytes() const { return sets_.capacity() * sizeof(Set) + table_.capacity() * 4 + known_.capacity() * sizeof(Known); }
+    std::size_t bytes() const {
+        return sets_.capacity() * sizeof(Set) + table_.capacity() * 4 + known_.capacity() * sizeof(Known);
+    }
 
     // Clauses first .. last, sorted, each by rising literal, from position `depth` on.
-    int32_t build(const std::vector<std::vector<int32_t>> &clauses, std::size_t first, std::size_t last, std::size_t depth) {
+    int32_t build(const std::vector<std::vector<int32_t>> &clauses, std::size_t first, std::size_t last,
+                  std::size_t depth) {
         if (first < last && clauses[first].size() == depth) return kEmptyClause;  // shorter ones come first
         int32_t out = kNone;
-        for (std::size_t end = last; end > first;) {  // from the back: what begins with the last literal is the lowest branch
+        for (std::size_t end = last;
+             end > first;) {  // from the back: what begins with the last literal is the lowest branch
             const int32_t lit = clauses[end - 1][depth];
             std::size_t begin = end - 1;
             while (begin > first && clauses[begin - 1][depth] == lit) --begin;
@@ -100,11 +107,13 @@ class ClauseSets {
     }
 
     Known &recall(int32_t a, int32_t b, int32_t kind) {
-        const uint64_t key = (static_cast<uint64_t>(static_cast<uint32_t>(a)) << 32 | static_cast<uint32_t>(b)) * 2 + static_cast<uint64_t>(kind);
+        const uint64_t key = (static_cast<uint64_t>(static_cast<uint32_t>(a)) << 32 | static_cast<uint32_t>(b)) * 2 +
+                             static_cast<uint64_t>(kind);
         return known_[mix(key + 0x9e3779b97f4a7c15ULL) & (known_.size() - 1)];
     }
     static uint64_t hash(const Set &s) {
-        return mix(mix(static_cast<uint64_t>(static_cast<uint32_t>(s.with)) << 32 | static_cast<uint32_t>(s.without)) + static_cast<uint64_t>(s.literal));
+        return mix(mix(static_cast<uint64_t>(static_cast<uint32_t>(s.with)) << 32 | static_cast<uint32_t>(s.without)) +
+                   static_cast<uint64_t>(s.literal));
     }
     int32_t make(int32_t literal, int32_t with, int32_t without) {
         if (with == kNone) return without;
@@ -151,7 +160,8 @@ template <class Algebra> class DiagramShannon {
     using Value = typename Algebra::Value;
     static constexpr int64_t kMostVariables = 4000;  // unions recurse as deep as the order is long
 
-    DiagramShannon(const Formula &f, const std::vector<int32_t> &order, Algebra &algebra, std::size_t memory, Poll &poll)
+    DiagramShannon(const Formula &f, const std::vector<int32_t> &order, Algebra &algebra, std::size_t memory,
+                   Poll &poll)
         : algebra_(algebra), memory_(memory), order_(order), pace_(poll), sets_(memory / 2, pace_) {
         std::vector<int32_t> level(f.num_vars, -1);
         for (std::size_t i = 0; i < order.size(); ++i) level[order[i]] = static_cast<int32_t>(i);
@@ -211,10 +221,14 @@ template <class Algebra> class DiagramShannon {
 
     // Leaves the value in last_, or a frame on the stack that will.
     void open(int32_t set) {
-        if (set == ClauseSets::kNone) last_ = algebra_.nothing();
-        else if (set == ClauseSets::kEmptyClause) last_ = algebra_.truth();
-        else if (const auto found = values_.find(set); found != values_.end()) last_ = found->second;
-        else stack_.push_back({set});
+        if (set == ClauseSets::kNone)
+            last_ = algebra_.nothing();
+        else if (set == ClauseSets::kEmptyClause)
+            last_ = algebra_.truth();
+        else if (const auto found = values_.find(set); found != values_.end())
+            last_ = found->second;
+        else
+            stack_.push_back({set});
     }
     void step() {
         Frame &frame = stack_.back();
@@ -252,3 +266,5 @@ template <class Algebra> class DiagramShannon {
     int64_t steps_ = 0;
     bool exhausted_ = false;
 };
+
+}  // namespace sharpdnf

@@ -21,17 +21,19 @@
 #include "table.hpp"
 #include "wide.hpp"
 
+namespace sharpdnf {
+
 struct DTreeOptions {
     int64_t node_budget = std::numeric_limits<int64_t>::max();  // expansions
     int64_t work_budget = std::numeric_limits<int64_t>::max();  // literals looked at
     std::size_t memory = std::size_t{2} << 30;
-    double relative_epsilon = 0.0;  // stop once upper - lower <= relative_epsilon (upper + lower)
-    double additive_epsilon = 0.0;  // or upper - lower <= 2 additive_epsilon
+    double relative_epsilon = 0.0;    // stop once upper - lower <= relative_epsilon (upper + lower)
+    double additive_epsilon = 0.0;    // or upper - lower <= 2 additive_epsilon
     double complement_epsilon = 0.0;  // if not 0: and once that is as small beside 1 - upper and 1 - lower
     int64_t table_cost = 1 << 12, table_cost_per_literal = 64;  // word operations a truth table may take
-    bool tables = true;             // solve subformulas of few variables by truth table
-    bool compile = false;           // keep the whole circuit, whatever the probabilities
-    Poll *poll = nullptr;           // asked every so many literals
+    bool tables = true;                                         // solve subformulas of few variables by truth table
+    bool compile = false;                                       // keep the whole circuit, whatever the probabilities
+    Poll *poll = nullptr;                                       // asked every so many literals
 };
 
 struct DTreeResult {
@@ -159,8 +161,10 @@ class DTree {
                 continue;
             }
             refresh(nodes_[id]);
-            if (nodes_[id].closed) path_.pop_back();
-            else path_.push_back(wider_child(nodes_[id]));
+            if (nodes_[id].closed)
+                path_.pop_back();
+            else
+                path_.push_back(wider_child(nodes_[id]));
         }
         for (; !path_.empty(); path_.pop_back())
             if (nodes_[path_.back()].kind != kOpen) refresh(nodes_[path_.back()]);
@@ -200,7 +204,8 @@ class DTree {
         } else {
             found = node.kind == Compiled::kOr ? either(a.bounds, b.bounds) : both(a.bounds, b.bounds);
         }
-        if (node.bounds.lower < found.lower) node.bounds.lower = found.lower;  // a leaf's bounds may beat its children's
+        if (node.bounds.lower < found.lower)
+            node.bounds.lower = found.lower;  // a leaf's bounds may beat its children's
         if (found.upper < node.bounds.upper) node.bounds.upper = found.upper;
     }
 
@@ -221,11 +226,13 @@ class DTree {
 
     bool converged() const {
         if (options_.compile) return false;
-        if (options_.complement_epsilon > 0.0 && !complement_close(options_.complement_epsilon)) return close(kCloseEnough);
+        if (options_.complement_epsilon > 0.0 && !complement_close(options_.complement_epsilon))
+            return close(kCloseEnough);
         if (close(std::max(2.0 * options_.relative_epsilon, kCloseEnough))) return true;
         // Asked for nothing additive, a gap that is no double any more (1e-400) is still a gap.
         const Bounds &root = nodes_[root_].bounds;
-        return options_.additive_epsilon > 0.0 && gap(root.lower, root.upper).value() <= 2.0 * options_.additive_epsilon;
+        return options_.additive_epsilon > 0.0 &&
+               gap(root.lower, root.upper).value() <= 2.0 * options_.additive_epsilon;
     }
 
     void check_limits() {
@@ -327,8 +334,10 @@ class DTree {
         if (entry.id >= 0) return entry.id;
         const Bounds bounds = options_.compile ? Bounds::unknown() : leaf_bounds(g);
         int32_t place = static_cast<int32_t>(store_.size());
-        if (free_.empty()) store_.emplace_back();
-        else place = free_.back(), free_.pop_back();
+        if (free_.empty())
+            store_.emplace_back();
+        else
+            place = free_.back(), free_.pop_back();
         store_[place].ends.assign(g.ends.begin(), g.ends.end());
         store_[place].lits.assign(g.lits.begin(), g.lits.end());
         stored_ += store_[place].bytes();
@@ -369,7 +378,9 @@ class DTree {
             cost += TruthTable::clause_cost(k, care);
             masks_.push_back({care, want});
         }
-        if (!options_.compile && cost > options_.table_cost + options_.table_cost_per_literal * static_cast<int64_t>(g.lits.size())) return false;
+        if (!options_.compile &&
+            cost > options_.table_cost + options_.table_cost_per_literal * static_cast<int64_t>(g.lits.size()))
+            return false;
         table_.reset(k);
         for (const auto &[care, want] : masks_) table_.add_clause(care, want);
         bench_.did(cost / 4);
@@ -440,7 +451,8 @@ class DTree {
     }
     Key &find(const Key &key) {
         std::size_t i = key.low & (memo_.size() - 1);
-        while (memo_[i].id >= 0 && (memo_[i].low != key.low || memo_[i].high != key.high)) i = (i + 1) & (memo_.size() - 1);
+        while (memo_[i].id >= 0 && (memo_[i].low != key.low || memo_[i].high != key.high))
+            i = (i + 1) & (memo_.size() - 1);
         if (memo_[i].id < 0) memo_[i] = {key.high, key.low, -1};
         return memo_[i];
     }
@@ -486,3 +498,5 @@ inline DTreeResult dtree(const Formula &f, const DTreeOptions &options) {
         return out;
     }
 }
+
+}  // namespace sharpdnf

@@ -1,8 +1,8 @@
 // Bucket elimination (Dechter 1999): variables are summed out one by one along an `EliminationPlan`.
 //
 // The table that variable v leaves says, for every assignment of its bag's other variables, the value of "some clause
-// below v is true". Given that assignment the parts below are independent, so they are combined by "or", and v itself by
-// a Shannon expansion. What a value is, an algebra says: the probability of true, of false, both for numbers beyond
+// below v is true". Given that assignment the parts below are independent, so they are combined by "or", and v itself
+// by a Shannon expansion. What a value is, an algebra says: the probability of true, of false, both for numbers beyond
 // doubles, a node of a circuit, or a plain sum of products (then the parts are combined by "times"). Nothing is ever
 // subtracted from a number close to it, so small probabilities keep their relative precision.
 #pragma once
@@ -15,7 +15,10 @@
 #include "threads.hpp"
 #include "wide.hpp"
 
-// --- what a value can be: `nothing` is the neutral element of `meet`, `truth` the value of a clause that is true ------
+namespace sharpdnf {
+
+// --- what a value can be: `nothing` is the neutral element of `meet`, `truth` the value of a clause that is true
+// ------
 
 // Variable v weighs weights[2v] if true and weights[2v+1] if false; together 1, except in factors of other kinds.
 template <class Number> struct Weighted {
@@ -65,9 +68,17 @@ template <class Algebra> class Elimination {
     using Value = typename Algebra::Value;
 
     Elimination(const EliminationPlan &plan, Algebra &algebra, int threads, Poll &poll)
-        : plan_(plan), algebra_(algebra), threads_(threads), poll_(poll), pace_(poll), tables_(plan.size()),
-          first_child_(plan.size(), -1), next_child_(plan.size(), -1), first_clause_(plan.size(), -1),
-          first_factor_(plan.size(), -1), place_(plan.rank.size(), -1) {
+        : plan_(plan),
+          algebra_(algebra),
+          threads_(threads),
+          poll_(poll),
+          pace_(poll),
+          tables_(plan.size()),
+          first_child_(plan.size(), -1),
+          next_child_(plan.size(), -1),
+          first_clause_(plan.size(), -1),
+          first_factor_(plan.size(), -1),
+          place_(plan.rank.size(), -1) {
         for (int32_t r = plan.size() - 1; r >= 0; --r)
             if (plan.parent[r] >= 0) next_child_[r] = first_child_[plan.parent[r]], first_child_[plan.parent[r]] = r;
     }
@@ -89,7 +100,8 @@ template <class Algebra> class Elimination {
     void add_factor(const int32_t *vars, int count, const double *table) {
         std::vector<int> by_rank(count);
         std::iota(by_rank.begin(), by_rank.end(), 0);
-        std::sort(by_rank.begin(), by_rank.end(), [&](int x, int y) { return plan_.rank[vars[x]] > plan_.rank[vars[y]]; });
+        std::sort(by_rank.begin(), by_rank.end(),
+                  [&](int x, int y) { return plan_.rank[vars[x]] > plan_.rank[vars[y]]; });
         Factor factor;
         for (const int j : by_rank) factor.scope.push_back(vars[j]);
         factor.table.resize(std::size_t{1} << count);
@@ -113,7 +125,7 @@ template <class Algebra> class Elimination {
     }
 
   private:
-    static constexpr int kLow = 9;  // a block is so many bits of the table: it stays in the nearest cache
+    static constexpr int kLow = 9;               // a block is so many bits of the table: it stays in the nearest cache
     static constexpr int64_t kShared = 1 << 18;  // entries times tables from which threads pay
 
     struct Factor {
@@ -134,8 +146,10 @@ template <class Algebra> class Elimination {
     };
 
     static Value value_of(double x) {
-        if constexpr (std::is_same_v<Value, Wide>) return Wide::of(x);
-        else return static_cast<Value>(x);
+        if constexpr (std::is_same_v<Value, Wide>)
+            return Wide::of(x);
+        else
+            return static_cast<Value>(x);
     }
 
     void eliminate(int32_t r) {
@@ -148,7 +162,8 @@ template <class Algebra> class Elimination {
         for (int64_t c = first_clause_[r]; c >= 0; c = next_clause_[c]) add_cube(c, v, fixed);
         num_sources_ = 0;
         for (int32_t f = first_factor_[r]; f >= 0; f = factors_[f].next)
-            add_source(factors_[f].table, factors_[f].scope.data(), static_cast<int>(factors_[f].scope.size()), k, low_bits, fixed);
+            add_source(factors_[f].table, factors_[f].scope.data(), static_cast<int>(factors_[f].scope.size()), k,
+                       low_bits, fixed);
         for (int32_t child = first_child_[r]; child >= 0; child = next_child_[child])
             add_source(tables_[child], plan_.scope_of(child), plan_.scope_size(child), k, low_bits, fixed);
         tables_[r].resize(std::size_t{1} << k);
@@ -157,7 +172,8 @@ template <class Algebra> class Elimination {
         if (std::is_same_v<Value, double> && threads_ > 1 && work >= kShared) {
             shared(r, v, blocks, low_bits, fixed);
         } else {
-            for (int64_t b = 0; b < blocks; ++b) block(r, v, b, low_bits, fixed), pace_.check((num_sources_ + 1) << low_bits);
+            for (int64_t b = 0; b < blocks; ++b)
+                block(r, v, b, low_bits, fixed), pace_.check((num_sources_ + 1) << low_bits);
             if (blocks == 1) pace_.check(static_cast<int64_t>(cubes_.size()));
         }
         for (int32_t child = first_child_[r]; child >= 0; child = next_child_[child])
@@ -175,12 +191,15 @@ template <class Algebra> class Elimination {
             cube.care |= 1u << place_[lit >> 1];
             if (!(lit & 1)) cube.want |= 1u << place_[lit >> 1];
         }
-        if (cube.care == 0) fixed[cube.high] = Algebra::truth();
-        else cubes_.push_back(cube);
+        if (cube.care == 0)
+            fixed[cube.high] = Algebra::truth();
+        else
+            cubes_.push_back(cube);
     }
 
     // scope[count - 1] is v itself, the highest bit of the table's index.
-    void add_source(const std::vector<Value> &table, const int32_t *scope, int count, int k, int low_bits, Value *fixed) {
+    void add_source(const std::vector<Value> &table, const int32_t *scope, int count, int k, int low_bits,
+                    Value *fixed) {
         if (count == 1) {
             fixed[0] = algebra_.meet(fixed[0], table[0]);
             fixed[1] = algebra_.meet(fixed[1], table[1]);
@@ -195,8 +214,10 @@ template <class Algebra> class Elimination {
         source.in_a_row = low_bits == kLow && count - 1 >= kLow && place_[scope[kLow - 1]] == kLow - 1;
         for (int j = 0; j < count - 1; ++j) {
             const int at = place_[scope[j]];
-            if (at < low_bits) source.low[std::size_t{1} << at] = int32_t{1} << j;
-            else source.high[std::size_t{1} << (at - low_bits)] = std::size_t{1} << j;
+            if (at < low_bits)
+                source.low[std::size_t{1} << at] = int32_t{1} << j;
+            else
+                source.high[std::size_t{1} << (at - low_bits)] = std::size_t{1} << j;
         }
         for (std::size_t i = 1; i < source.low.size(); ++i)
             if (i & (i - 1)) source.low[i] = source.low[i & (i - 1)] + source.low[i & (~i + 1)];
@@ -234,11 +255,15 @@ template <class Algebra> class Elimination {
     }
     void combine(Value *into, const Value *from, const Source &source, int count) {
         if constexpr (std::is_same_v<Algebra, ProbTrue>) {
-            if (source.in_a_row) lanes::or_run(into, from, count);
-            else lanes::or_picked(into, from, source.low.data(), count);
+            if (source.in_a_row)
+                lanes::or_run(into, from, count);
+            else
+                lanes::or_picked(into, from, source.low.data(), count);
         } else if constexpr (std::is_same_v<Value, double>) {
-            if (source.in_a_row) lanes::times_run(into, from, count);
-            else lanes::times_picked(into, from, source.low.data(), count);
+            if (source.in_a_row)
+                lanes::times_run(into, from, count);
+            else
+                lanes::times_picked(into, from, source.low.data(), count);
         } else {
             for (int i = 0; i < count; ++i) into[i] = algebra_.meet(into[i], from[source.low[i]]);
         }
@@ -283,7 +308,8 @@ inline EliminationPlan plan_elimination(const Formula &f, double max_operations,
     for (int64_t c = 0; c < f.num_clauses; ++c) {
         const int64_t width = f.indptr[c + 1] - f.indptr[c];
         pairs += width * width;
-        if (width > EliminationPlan::kMaxScope + 1 || std::ldexp(1.0, static_cast<int>(width)) > max_operations) return {};
+        if (width > EliminationPlan::kMaxScope + 1 || std::ldexp(1.0, static_cast<int>(width)) > max_operations)
+            return {};
     }
     if (pairs > max_work) return {};
     Pace pace(poll);
@@ -305,8 +331,10 @@ Wide eliminated(const Formula &f, const double *weights, const EliminationPlan &
     Wide all = counts_true ? Wide() : Wide::of(1.0);
     elimination.run([&](const auto &value) {
         Wide wide;
-        if constexpr (std::is_same_v<typename Algebra::Value, Wide>) wide = value;
-        else wide = Wide::of(value);
+        if constexpr (std::is_same_v<typename Algebra::Value, Wide>)
+            wide = value;
+        else
+            wide = Wide::of(value);
         all = counts_true ? all + wide * all.complement() : all * wide;
     });
     return all;
@@ -316,7 +344,8 @@ Wide eliminated(const Formula &f, const double *weights, const EliminationPlan &
 inline constexpr double kSafeDouble = 1e-280;
 
 // P(f) and 1 - P(f), with weights[2v] = P(v) and weights[2v+1] = 1 - P(v). Throws Stopped at the deadline.
-inline TwoProbs eliminate(const Formula &f, const double *weights, const EliminationPlan &plan, int threads, Poll &poll) {
+inline TwoProbs eliminate(const Formula &f, const double *weights, const EliminationPlan &plan, int threads,
+                          Poll &poll) {
     TwoProbs out;
     out.holds = eliminated<ProbTrue>(f, weights, plan, threads, poll);
     if (out.holds < Wide::of(kSafeDouble)) out.holds = eliminated<WideTrue>(f, weights, plan, threads, poll);
@@ -330,8 +359,8 @@ inline TwoProbs eliminate(const Formula &f, const double *weights, const Elimina
     return out;
 }
 
-// Factors over binary variables: factor f is over scope[start[f] .. start[f+1]), its table begins at table_start[f], and
-// variable scope[start[f] + j] is bit j of the index. All entries and weights are at least 0.
+// Factors over binary variables: factor f is over scope[start[f] .. start[f+1]), its table begins at table_start[f],
+// and variable scope[start[f] + j] is bit j of the index. All entries and weights are at least 0.
 struct Factors {
     const int64_t *start, *table_start;
     const int32_t *scope;
@@ -357,14 +386,18 @@ template <class Algebra> Wide sum_of_products(const Factors &f, const Eliminatio
     Wide all = Wide::of(1.0);
     for (int64_t i = 0; i < f.num_factors; ++i) {
         const auto count = static_cast<int>(f.start[i + 1] - f.start[i]);
-        if (count == 0) all = all * Wide::of(f.tables[f.table_start[i]]);
-        else elimination.add_factor(f.scope + f.start[i], count, f.tables + f.table_start[i]);
+        if (count == 0)
+            all = all * Wide::of(f.tables[f.table_start[i]]);
+        else
+            elimination.add_factor(f.scope + f.start[i], count, f.tables + f.table_start[i]);
     }
     for (int64_t v = 0; v < f.num_vars; ++v)
         if (plan.rank[v] < 0) all = all * Wide::of(f.weights[2 * v] + f.weights[2 * v + 1]);
     elimination.run([&](const auto &value) {
-        if constexpr (std::is_same_v<typename Algebra::Value, Wide>) all = all * value;
-        else all = all * Wide::of(value);
+        if constexpr (std::is_same_v<typename Algebra::Value, Wide>)
+            all = all * value;
+        else
+            all = all * Wide::of(value);
     });
     return all;
 }
@@ -376,3 +409,5 @@ inline Wide sum_of_products(const Factors &f, const EliminationPlan &plan, int t
     const bool safe = Wide::of(kSafeDouble) < quick && quick < Wide::of(1.0 / kSafeDouble);
     return safe ? quick : sum_of_products<WideFalse>(f, plan, threads, poll);
 }
+
+}  // namespace sharpdnf

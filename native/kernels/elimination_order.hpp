@@ -1,8 +1,8 @@
 // An order in which to sum the variables of a formula out, and what that will cost, before anything is summed.
 //
-// The primal graph joins variables that share a clause (or a factor). Eliminating v joins its neighbours; v and they are
-// its bag, and the table over the neighbours is what is left of v. Min-fill takes the variable whose neighbours lack
-// the fewest edges, min-degree the one with the fewest neighbours; both are exact on trees, chains and cycles.
+// The primal graph joins variables that share a clause (or a factor). Eliminating v joins its neighbours; v and they
+// are its bag, and the table over the neighbours is what is left of v. Min-fill takes the variable whose neighbours
+// lack the fewest edges, min-degree the one with the fewest neighbours; both are exact on trees, chains and cycles.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -13,6 +13,8 @@
 
 #include "poll.hpp"
 #include "subformula.hpp"
+
+namespace sharpdnf {
 
 // Variable order[r] is eliminated r-th; its neighbours then are scope[start[r] .. start[r+1]), the latest first.
 struct EliminationPlan {
@@ -35,7 +37,8 @@ struct EliminationPlan {
 // The graph as it shrinks. Edges come as groups of variables that all hang together.
 class EliminationGraph {
   public:
-    EliminationGraph(int64_t num_vars, Pace &pace) : adjacent_(num_vars), occurs_(num_vars, 0), mark_(num_vars, 0), pace_(pace) {}
+    EliminationGraph(int64_t num_vars, Pace &pace)
+        : adjacent_(num_vars), occurs_(num_vars, 0), mark_(num_vars, 0), pace_(pace) {}
 
     // Variables that hang together, at most a few dozen. Call `finish` after the last group.
     template <class Iterator, class Variable> void join(Iterator first, Iterator last, Variable variable) {
@@ -112,7 +115,8 @@ class EliminationGraph {
             const auto [score, degree, tie, v] = queue_.top();
             (void)tie;
             queue_.pop();
-            if (plan.rank[v] >= 0 || score != score_[v] || degree != static_cast<int32_t>(adjacent_[v].size())) continue;
+            if (plan.rank[v] >= 0 || score != score_[v] || degree != static_cast<int32_t>(adjacent_[v].size()))
+                continue;
             if (degree > max_scope) return plan;
             operations += std::ldexp(2.0, degree);
             if (operations > max_operations || work_ > max_work) return plan;
@@ -132,7 +136,8 @@ class EliminationGraph {
     using Queue = std::priority_queue<Entry, std::vector<Entry>, std::greater<Entry>>;
 
     Entry entry(int32_t v, uint64_t seed) const {
-        const uint32_t tie = seed == 0 ? 0 : static_cast<uint32_t>(mix(seed + static_cast<uint64_t>(v) * 0x9e3779b97f4a7c15ULL));
+        const uint32_t tie =
+            seed == 0 ? 0 : static_cast<uint32_t>(mix(seed + static_cast<uint64_t>(v) * 0x9e3779b97f4a7c15ULL));
         return {score_[v], static_cast<int32_t>(adjacent_[v].size()), tie, v};
     }
     void did(int64_t steps) {
@@ -177,8 +182,10 @@ class EliminationGraph {
             for (const int32_t w : around) {
                 for (; i != list.end() && *i < w; ++i)
                     if (*i != v) merged_.push_back(*i);
-                if (i != list.end() && *i == w) ++i;
-                else if (w != u && w > u) fresh_.emplace_back(u, w);
+                if (i != list.end() && *i == w)
+                    ++i;
+                else if (w != u && w > u)
+                    fresh_.emplace_back(u, w);
                 if (w != u) merged_.push_back(w);
             }
             for (; i != list.end(); ++i)
@@ -199,9 +206,12 @@ class EliminationGraph {
             const auto &x = adjacent_[a], &y = adjacent_[b];
             auto i = x.begin(), j = y.begin();
             while (i != x.end() && j != y.end()) {
-                if (*i < *j) ++i;
-                else if (*j < *i) ++j;
-                else --score_[*i], changed_.push_back(*i), ++i, ++j;
+                if (*i < *j)
+                    ++i;
+                else if (*j < *i)
+                    ++j;
+                else
+                    --score_[*i], changed_.push_back(*i), ++i, ++j;
             }
             did(static_cast<int64_t>(x.size() + y.size()));
         }
@@ -260,7 +270,8 @@ inline EliminationPlan plan_elimination(const EliminationGraph &graph, double ma
     for (int attempt = 0; attempt < kTries; ++attempt) {
         EliminationGraph copy = graph;
         const bool fill = attempt != 1;
-        EliminationPlan plan = copy.eliminate(fill, attempt < 2 ? 0 : static_cast<uint64_t>(attempt), std::min(max_operations, best.operations), allowed);
+        EliminationPlan plan = copy.eliminate(fill, attempt < 2 ? 0 : static_cast<uint64_t>(attempt),
+                                              std::min(max_operations, best.operations), allowed);
         if (plan.operations < best.operations) best = std::move(plan);
         const auto spent = static_cast<double>(copy.work());
         if (best.found() && best.operations < 8.0 * spent * (attempt + 1)) break;
@@ -268,3 +279,5 @@ inline EliminationPlan plan_elimination(const EliminationGraph &graph, double ma
     }
     return best;
 }
+
+}  // namespace sharpdnf

@@ -16,10 +16,25 @@
 #include "shannon.hpp"
 #include "variable_order.hpp"
 
-enum class ExactMethod { automatic, hierarchy, eliminate, diagram_kinds, diagram_force, shannon_kinds, shannon_tree, shannon_force, dtree };
-inline constexpr ExactMethod kOrdered[] = {ExactMethod::diagram_kinds, ExactMethod::diagram_force, ExactMethod::shannon_kinds,
-                                           ExactMethod::shannon_tree, ExactMethod::shannon_force};
-inline bool by_diagram(ExactMethod method) { return method == ExactMethod::diagram_kinds || method == ExactMethod::diagram_force; }
+namespace sharpdnf {
+
+enum class ExactMethod {
+    automatic,
+    hierarchy,
+    eliminate,
+    diagram_kinds,
+    diagram_force,
+    shannon_kinds,
+    shannon_tree,
+    shannon_force,
+    dtree
+};
+inline constexpr ExactMethod kOrdered[] = {ExactMethod::diagram_kinds, ExactMethod::diagram_force,
+                                           ExactMethod::shannon_kinds, ExactMethod::shannon_tree,
+                                           ExactMethod::shannon_force};
+inline bool by_diagram(ExactMethod method) {
+    return method == ExactMethod::diagram_kinds || method == ExactMethod::diagram_force;
+}
 inline const char *name_of(ExactMethod method) {
     static const char *names[] = {"auto",          "hierarchy",    "eliminate",     "diagram-kinds", "diagram-force",
                                   "shannon-kinds", "shannon-tree", "shannon-force", "dtree"};
@@ -51,9 +66,11 @@ inline constexpr double kEliminationsPerOperation = 32.0;
 inline constexpr int64_t kOperationsPerUnion = 32;
 
 // The order that a Shannon method goes by; empty if finding it takes longer than a run of so many operations.
-inline std::vector<int32_t> order_for(ExactMethod method, const Formula &f, const Occurrences &at, int64_t operations, Pace &pace) {
+inline std::vector<int32_t> order_for(ExactMethod method, const Formula &f, const Occurrences &at, int64_t operations,
+                                      Pace &pace) {
     const int64_t max_work = operations > (int64_t{1} << 56) ? operations : 16 * operations;
-    if (method == ExactMethod::shannon_kinds || method == ExactMethod::diagram_kinds) return KindsOrder(f, at, pace).order(max_work);
+    if (method == ExactMethod::shannon_kinds || method == ExactMethod::diagram_kinds)
+        return KindsOrder(f, at, pace).order(max_work);
     if (method == ExactMethod::shannon_tree) return order_by_elimination(f, at, max_work, pace);
     std::vector<int32_t> as_written;
     for (int32_t v = 0; v < f.num_vars; ++v)
@@ -65,8 +82,8 @@ inline std::vector<int32_t> order_for(ExactMethod method, const Formula &f, cons
 template <class Algebra> class Ordered {
   public:
     // True if it finished within so many operations, all in all.
-    bool run(ExactMethod method, const Formula &f, Algebra &algebra, double budget, std::size_t memory, Poll &poll, Pace &pace,
-             std::unique_ptr<Occurrences> &at) {
+    bool run(ExactMethod method, const Formula &f, Algebra &algebra, double budget, std::size_t memory, Poll &poll,
+             Pace &pace, std::unique_ptr<Occurrences> &at) {
         if (over_) return false;
         const auto operations = static_cast<int64_t>(std::min(budget, 0x1p60));
         if (!shannon_ && !diagram_ && !start(method, f, algebra, operations, memory, poll, pace, at)) return false;
@@ -78,14 +95,16 @@ template <class Algebra> class Ordered {
     bool over() const { return over_; }  // finished, out of memory, or not for this formula
     bool started() const { return shannon_ || diagram_; }
     typename Algebra::Value value() const { return diagram_ ? diagram_->value() : shannon_->value(); }
-    int64_t operations() const { return diagram_ ? kOperationsPerUnion * diagram_->operations() : shannon_->operations(); }
+    int64_t operations() const {
+        return diagram_ ? kOperationsPerUnion * diagram_->operations() : shannon_->operations();
+    }
     int64_t nodes() const { return diagram_ ? diagram_->nodes() : shannon_->nodes(); }
     TwoProbs sure() const { return diagram_ ? diagram_->sure() : shannon_->sure(); }
 
   private:
     // An order may cost as much as the round; a dear one is tried again when rounds are larger.
-    bool start(ExactMethod method, const Formula &f, Algebra &algebra, int64_t operations, std::size_t memory, Poll &poll,
-               Pace &pace, std::unique_ptr<Occurrences> &at) {
+    bool start(ExactMethod method, const Formula &f, Algebra &algebra, int64_t operations, std::size_t memory,
+               Poll &poll, Pace &pace, std::unique_ptr<Occurrences> &at) {
         if (by_diagram(method) && f.num_vars > DiagramShannon<Algebra>::kMostVariables) {
             over_ = true;
             return false;
@@ -95,8 +114,10 @@ template <class Algebra> class Ordered {
         if (order.empty()) return false;
         ShannonOptions options;
         options.memory = memory;
-        if (by_diagram(method)) diagram_ = std::make_unique<DiagramShannon<Algebra>>(f, order, algebra, memory, poll);
-        else shannon_ = std::make_unique<Shannon<Algebra>>(f, levels(order, f.num_vars), algebra, options, poll);
+        if (by_diagram(method))
+            diagram_ = std::make_unique<DiagramShannon<Algebra>>(f, order, algebra, memory, poll);
+        else
+            shannon_ = std::make_unique<Shannon<Algebra>>(f, levels(order, f.num_vars), algebra, options, poll);
         return true;
     }
 
@@ -122,7 +143,9 @@ class ExactSolver {
     }
 
   private:
-    bool wants(ExactMethod method) const { return options_.method == ExactMethod::automatic || options_.method == method; }
+    bool wants(ExactMethod method) const {
+        return options_.method == ExactMethod::automatic || options_.method == method;
+    }
 
     void solve() {
         if (wants(ExactMethod::hierarchy) && by_hierarchy()) return;
@@ -134,7 +157,8 @@ class ExactSolver {
         f_ = lifted_.formula.view();
         algebra_ = BothProbs(lifted_.weights.data());
         if (wants(ExactMethod::eliminate)) {
-            const double most = std::min({options_.max_operations * kEliminationsPerOperation, options_.max_elimination, 0x1p36});
+            const double most =
+                std::min({options_.max_operations * kEliminationsPerOperation, options_.max_elimination, 0x1p36});
             plan_ = plan_elimination(f_, most, poll_, options_.max_search);
             if (plan_.found() && plan_.bytes > static_cast<double>(options_.memory)) plan_ = {};
         }
@@ -235,3 +259,5 @@ class ExactSolver {
     Ordered<BothProbs> runners_[std::size(kOrdered)];
     bool tree_exhausted_ = false;
 };
+
+}  // namespace sharpdnf

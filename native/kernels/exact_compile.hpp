@@ -2,6 +2,8 @@
 #pragma once
 #include "exact.hpp"
 
+namespace sharpdnf {
+
 struct CompileOptions {
     ExactMethod method = ExactMethod::automatic;
     double max_operations = std::numeric_limits<double>::infinity();
@@ -17,7 +19,8 @@ class ExactCompiler {
     Compiled run() {
         lifted_ = Lifting(original_, pace_).run();
         f_ = lifted_.formula.view();
-        if (wants(ExactMethod::eliminate)) plan_ = plan_elimination(f_, std::min(options_.max_operations, 0x1p30), poll_);
+        if (wants(ExactMethod::eliminate))
+            plan_ = plan_elimination(f_, std::min(options_.max_operations, 0x1p30), poll_);
         constexpr double kFirst = 1 << 17;
         for (double budget = std::min(options_.max_operations, kFirst);; budget *= 8.0) {
             budget = std::min(budget, options_.max_operations);
@@ -28,7 +31,9 @@ class ExactCompiler {
     ExactMethod method() const { return method_; }
 
   private:
-    bool wants(ExactMethod method) const { return options_.method == ExactMethod::automatic || options_.method == method; }
+    bool wants(ExactMethod method) const {
+        return options_.method == ExactMethod::automatic || options_.method == method;
+    }
     std::size_t share() const { return options_.memory / (options_.method == ExactMethod::automatic ? 7 : 1); }
 
     struct Runner {
@@ -109,3 +114,5 @@ class ExactCompiler {
     Compiled best_;
     ExactMethod method_ = ExactMethod::automatic;
 };
+
+}  // namespace sharpdnf

@@ -1,7 +1,7 @@
 // Ground logic programs in 512 random worlds at once, cycles included.
 //
-// Gates may depend on each other in circles, as "there is a path" does. Their meaning is the least fixpoint: what can be
-// derived. Gates are put into strongly connected components (Tarjan 1972), which are evaluated in an order in which
+// Gates may depend on each other in circles, as "there is a path" does. Their meaning is the least fixpoint: what can
+// be derived. Gates are put into strongly connected components (Tarjan 1972), which are evaluated in an order in which
 // inputs come first; within a circle all gates start as false and are evaluated again until nothing changes. A negation
 // inside a circle has no such meaning and is refused. Worlds in which the evidence does not hold are dropped, so the
 // worlds that count are distributed as they are given the evidence, and a stopping rule for 0/1 draws applies to them.
@@ -13,6 +13,8 @@
 
 #include "poll.hpp"
 #include "random.hpp"
+
+namespace sharpdnf {
 
 namespace fixpoint {
 
@@ -129,19 +131,22 @@ class Worlds {
         const int64_t from = p_.indptr[g], to = p_.indptr[g + 1];
         looks += to - from;
         switch (p_.kind[g]) {
-        case kTrue: return Lanes::all(~0ULL);
-        case kNot: return ~value_[p_.inputs[from]].bits;
-        case kAnd: {
-            Lanes all = Lanes::all(~0ULL);
-            for (int64_t i = from; i < to; ++i) all &= value_[p_.inputs[i]].bits;
-            return all;
-        }
-        case kOr: {
-            Lanes some = Lanes::none();
-            for (int64_t i = from; i < to; ++i) some |= value_[p_.inputs[i]].bits;
-            return some;
-        }
-        default: return Lanes::none();
+            case kTrue:
+                return Lanes::all(~0ULL);
+            case kNot:
+                return ~value_[p_.inputs[from]].bits;
+            case kAnd: {
+                Lanes all = Lanes::all(~0ULL);
+                for (int64_t i = from; i < to; ++i) all &= value_[p_.inputs[i]].bits;
+                return all;
+            }
+            case kOr: {
+                Lanes some = Lanes::none();
+                for (int64_t i = from; i < to; ++i) some |= value_[p_.inputs[i]].bits;
+                return some;
+            }
+            default:
+                return Lanes::none();
         }
     }
     const Program &p_;
@@ -205,3 +210,5 @@ inline Result sample(const Program &p, const std::vector<int32_t> &outputs, int3
 }
 
 }  // namespace fixpoint
+
+}  // namespace sharpdnf

@@ -8,8 +8,11 @@
 
 #include "poll.hpp"
 
+namespace sharpdnf {
+
 // Function multiversioning: one portable source, the loader picks the widest vectors the machine has.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__linux__) && !defined(SHARPDNF_NO_CLONES)
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__linux__) && \
+    !defined(SHARPDNF_NO_CLONES)
 #define SHARPDNF_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
 #define SHARPDNF_CLONES
@@ -146,3 +149,5 @@ inline Normalised normalise(const int64_t *indptr, const int32_t *literals, int6
     }
     return out;
 }
+
+}  // namespace sharpdnf

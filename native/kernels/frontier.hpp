@@ -19,6 +19,8 @@
 
 #include "poll.hpp"
 
+namespace sharpdnf {
+
 namespace frontier {
 
 constexpr int kMaxWidth = 62;  // slots of a frontier; far beyond what can be enumerated
@@ -37,8 +39,8 @@ struct Graph {
 // What happens between two decisions: nodes enter the frontier, a link may be up, nodes leave.
 struct Event {
     enum Kind : uint8_t { enter, decide_node, decide_edge, leave } kind;
-    int32_t what;  // the node or link
-    int32_t slot;  // of the node, or of the link's first end
+    int32_t what;   // the node or link
+    int32_t slot;   // of the node, or of the link's first end
     int32_t other;  // the link's second end; of a leaving node: which terminals have no links left
 };
 constexpr int32_t kSourceDone = 1, kTargetDone = 2;
@@ -82,7 +84,8 @@ inline Schedule plan(const Graph &g, bool keep_terminals) {
             if (last[v] != e || !inside[v] || (keep_terminals && g.terminal[v])) continue;
             const int32_t slot = slot_of(v);
             if (slot == static_cast<int32_t>(slots.size())) continue;  // a loop's node has left already
-            const int32_t done = keep_terminals ? (last[0] <= e ? kSourceDone : 0) | (last[1] <= e ? kTargetDone : 0) : 0;
+            const int32_t done =
+                keep_terminals ? (last[0] <= e ? kSourceDone : 0) | (last[1] <= e ? kTargetDone : 0) : 0;
             out.events.push_back({Event::leave, v, slot, done});
             slots.erase(slots.begin() + slot);
         }
@@ -169,9 +172,9 @@ class Partition {
     int size_ = 0, classes_ = 0, seen_ = 0, terminals_ = 0;
 };
 
-// Two terminals, directed or with at most `hops` links: the shortest distance from each frontier node to each other over
-// links decided to be up. The terminals, slots 0 (source) and 1 (target), never leave. Without a limit on hops a link
-// is 0 long, and a distance is 0 or kFar.
+// Two terminals, directed or with at most `hops` links: the shortest distance from each frontier node to each other
+// over links decided to be up. The terminals, slots 0 (source) and 1 (target), never leave. Without a limit on hops a
+// link is 0 long, and a distance is 0 or kFar.
 class Distances {
   public:
     Distances(const Graph &g, int hops) : graph_(g), limit_(hops < 0 ? 0 : hops), length_(hops < 0 ? 0 : 1) {}
@@ -206,8 +209,7 @@ class Distances {
     }
     int32_t leave(const Event &event) {
         const int gone = event.slot;
-        for (int i = 0; i < size_; ++i)
-            std::memmove(&far_[i][gone], &far_[i][gone + 1], size_ - gone - 1);
+        for (int i = 0; i < size_; ++i) std::memmove(&far_[i][gone], &far_[i][gone + 1], size_ - gone - 1);
         for (int i = gone; i + 1 < size_; ++i) far_[i] = far_[i + 1];
         --size_;
         // Lost if the source has no link left and reaches nothing of the frontier, or if nothing reaches the target.
@@ -227,10 +229,10 @@ class Distances {
             }
         }
     }
-    // Forgets what cannot matter, so that more states are equal. Without a limit on hops: a node that the source reaches
-    // may as well be reached from everywhere, and one that reaches the target may as well reach everything (a way over
-    // such a link has a part that leads from the source, or to the target, without it). With a limit: a way from i to j
-    // is useless if the source is as near to j as i is, or if i is as near to the target as to j.
+    // Forgets what cannot matter, so that more states are equal. Without a limit on hops: a node that the source
+    // reaches may as well be reached from everywhere, and one that reaches the target may as well reach everything (a
+    // way over such a link has a part that leads from the source, or to the target, without it). With a limit: a way
+    // from i to j is useless if the source is as near to j as i is, or if i is as near to the target as to j.
     void normalise() {
         if (length_ == 0) {
             for (int j = 1; j < size_; ++j) {
@@ -329,8 +331,8 @@ struct Limits {
     std::size_t memory = 0;
 };
 
-// Variables: link e is e, node v is num_edges + v. `prob` is that of each variable and `complement` that of its failure,
-// which need not be 1 - prob as doubles: what stands for several links side by side may fail with 1e-30.
+// Variables: link e is e, node v is num_edges + v. `prob` is that of each variable and `complement` that of its
+// failure, which need not be 1 - prob as doubles: what stands for several links side by side may fail with 1e-30.
 template <class Machine>
 Result run(const Graph &g, Machine machine, const double *prob, const double *complement, bool keep_terminals,
            const Limits &limits, Poll &poll) {
@@ -347,7 +349,8 @@ Result run(const Graph &g, Machine machine, const double *prob, const double *co
     int slots = 0;
     const auto advance = [&](std::size_t &at) -> int32_t {
         for (; at < events.size() && !decides(events[at]); ++at) {
-            const int32_t answer = events[at].kind == Event::enter ? machine.enter(events[at]) : machine.leave(events[at]);
+            const int32_t answer =
+                events[at].kind == Event::enter ? machine.enter(events[at]) : machine.leave(events[at]);
             if (answer) return answer;
         }
         return at == events.size() ? kNo : 0;
@@ -381,7 +384,8 @@ Result run(const Graph &g, Machine machine, const double *prob, const double *co
         const Event &event = events[at];
         const std::size_t after = next_decision[at + 1];
         const int slots_after = slots_at[after];
-        const int32_t variable = event.kind == Event::decide_edge ? event.what : static_cast<int32_t>(g.num_edges) + event.what;
+        const int32_t variable =
+            event.kind == Event::decide_edge ? event.what : static_cast<int32_t>(g.num_edges) + event.what;
         const double p = prob[variable], q = complement[variable];
         next.reset(machine.bytes(slots_after));
         int seen_after = seen;
@@ -413,9 +417,11 @@ Result run(const Graph &g, Machine machine, const double *prob, const double *co
             if (pace.stop(64) || out.states >= limits.max_states) return out;
         }
         first += now.size();
-        if (keep && (first + next.size() > limits.keep_nodes || first + next.size() > std::numeric_limits<int32_t>::max() / 2)) {
+        if (keep && (first + next.size() > limits.keep_nodes ||
+                     first + next.size() > std::numeric_limits<int32_t>::max() / 2)) {
             keep = false;
-            std::vector<int32_t>().swap(out.variable), std::vector<int32_t>().swap(out.low), std::vector<int32_t>().swap(out.high);
+            std::vector<int32_t>().swap(out.variable), std::vector<int32_t>().swap(out.low),
+                std::vector<int32_t>().swap(out.high);
         }
         if (!keep) first = 0;
         if (now.memory() + next.memory() + 12 * out.variable.capacity() > limits.memory) return out;
@@ -499,3 +505,5 @@ class Orderer {
 };
 
 }  // namespace frontier
+
+}  // namespace sharpdnf

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+namespace sharpdnf {
+
 namespace generate {
 
 // xoshiro256** (Blackman, Vigna), seeded by splitmix64: one 64-bit seed decides the whole formula.
@@ -258,3 +260,5 @@ class PathFinder {
 };
 
 }  // namespace generate
+
+}  // namespace sharpdnf

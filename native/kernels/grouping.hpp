@@ -17,6 +17,8 @@
 #include "formula.hpp"
 #include "poll.hpp"
 
+namespace sharpdnf {
+
 struct Grouping {
     struct Group {
         int32_t first, last;       // of `clauses`: at least two
@@ -24,7 +26,7 @@ struct Grouping {
         double weight;             // P(E_g) in units of the largest p(C)
     };
     std::vector<int32_t> clauses, literals;
-    std::vector<Group> groups;  // clauses in none of them are groups of their own
+    std::vector<Group> groups;                               // clauses in none of them are groups of their own
     double scale = std::numeric_limits<double>::infinity();  // S' in these units
 };
 
@@ -93,7 +95,8 @@ class Grouper {
         } else {
             weigh(node);
             const int32_t c = out_.clauses[node.first];
-            std::copy_if(begin(c), end(c), std::back_inserter(event), [&](int32_t l) { return cells_[l].count == node.size(); });
+            std::copy_if(begin(c), end(c), std::back_inserter(event),
+                         [&](int32_t l) { return cells_[l].count == node.size(); });
             together = event_prob(event);
             apart = depth == 0 && hopeless(node) ? NO_USE : parted(node, event, together, depth);
         }
@@ -101,7 +104,8 @@ class Grouper {
         out_.groups.resize(groups_before);
         out_.literals.resize(literals_before);
         out_.literals.insert(out_.literals.end(), event.begin(), event.end());
-        out_.groups.push_back({node.first, node.last, literals_before, static_cast<int32_t>(out_.literals.size()), together});
+        out_.groups.push_back(
+            {node.first, node.last, literals_before, static_cast<int32_t>(out_.literals.size()), together});
         return together;
     }
 
@@ -113,7 +117,8 @@ class Grouper {
             spend(2 * width(c));
         }
     }
-    // At the root, which also finds the likeliest literal: a group whose clauses sum up to W has at least their largest, hence at least the sum of p^2 / W.
+    // At the root, which also finds the likeliest literal: a group whose clauses sum up to W has at least their
+    // largest, hence at least the sum of p^2 / W.
     bool hopeless(const Node &node) {
         double squares = 0.0;
         likeliest_ = 0.0;
@@ -174,7 +179,8 @@ class Grouper {
         for (const int32_t literal : event) cells_[literal].weight = 0.0f;
         std::vector<Node> children;
         const int32_t size = node.size();
-        std::vector<int32_t> child_of(size), before(out_.clauses.begin() + node.first, out_.clauses.begin() + node.last);
+        std::vector<int32_t> child_of(size),
+            before(out_.clauses.begin() + node.first, out_.clauses.begin() + node.last);
         for (int32_t i = 0; i < size; ++i) child_of[i] = best_literal(before[i], node, together);
         for (int32_t i = 0; i < size; ++i) {
             const double p = prob_[before[i]];
@@ -197,8 +203,10 @@ class Grouper {
             child.first = child.last = start;
             start += clauses;
         }
-        for (int32_t i = 0; i < size; ++i) out_.clauses[child_of[i] < 0 ? start++ : children[child_of[i]].last++] = before[i];
-        if (size > f_.num_vars) std::fill(cells_.begin(), cells_.end(), Cell{});
+        for (int32_t i = 0; i < size; ++i)
+            out_.clauses[child_of[i] < 0 ? start++ : children[child_of[i]].last++] = before[i];
+        if (size > f_.num_vars)
+            std::fill(cells_.begin(), cells_.end(), Cell{});
         else
             for (const int32_t c : before)
                 for (const auto *l = begin(c); l != end(c); ++l) cells_[*l] = Cell{};
@@ -214,3 +222,5 @@ class Grouper {
     Grouping out_;
     std::vector<Cell> cells_;
 };
+
+}  // namespace sharpdnf

@@ -14,6 +14,8 @@
 #include "formula.hpp"
 #include "table.hpp"
 
+namespace sharpdnf {
+
 class Hierarchy {
   public:
     // Formulas beyond this size are left to the general path, which polls between its passes.
@@ -94,7 +96,8 @@ class Hierarchy {
     }
     void term(const int32_t *first, const int32_t *last, Plain &out) const {
         out = Plain::always();
-        for (const int32_t *lit = first; lit != last; ++lit) out = both(out, Plain{literal_prob(*lit), literal_prob(*lit ^ 1)});
+        for (const int32_t *lit = first; lit != last; ++lit)
+            out = both(out, Plain{literal_prob(*lit), literal_prob(*lit ^ 1)});
     }
     template <class T> T term(const int32_t *first, const int32_t *last) const {
         T out;
@@ -104,7 +107,8 @@ class Hierarchy {
     template <class T> T term(const Span &clause) const {
         return term<T>(lits_.data() + clause.begin, lits_.data() + clause.end);
     }
-    // Independent parts of which one is to hold: bounds are joined pair by pair, plain numbers, which are few, in a row.
+    // Independent parts of which one is to hold: bounds are joined pair by pair, plain numbers, which are few, in a
+    // row.
     struct PlainParts {
         Plain total;
         void add(const Plain &part) { total = either(total, part); }
@@ -166,7 +170,8 @@ class Hierarchy {
     // Brings the clauses of each part together and turns sizes into ends.
     void gather(int32_t first, int32_t last, std::size_t base) {
         int32_t total = first;
-        for (std::size_t part = base; part < ends_.size(); ++part) total += ends_[part], ends_[part] = total - ends_[part];
+        for (std::size_t part = base; part < ends_.size(); ++part)
+            total += ends_[part], ends_[part] = total - ends_[part];
         for (int32_t c = first; c < last; ++c) sorted_[ends_[base + label_[c]]++] = clauses_[c];
         std::copy(sorted_.begin() + first, sorted_.begin() + last, clauses_.begin() + first);
     }
@@ -281,9 +286,11 @@ class Hierarchy {
     std::vector<int32_t> lits_, parent_, part_of_, ends_, common_, vars_;
     std::vector<int32_t> count_;  // of every local literal; 0 between the steps
     std::vector<Span> clauses_, sorted_;
-    std::vector<int32_t> label_;  // of every clause: its part
+    std::vector<int32_t> label_;                 // of every clause: its part
     Pairwise<Bounds> hit_[kMaxDepth + 1], any_;  // for every depth its own
     TruthTable table_;
     bool stuck_ = false;
     int tables_ = 0;
 };
+
+}  // namespace sharpdnf

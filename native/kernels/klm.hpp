@@ -11,6 +11,8 @@
 #include "poll.hpp"
 #include "random.hpp"
 
+namespace sharpdnf {
+
 struct KlmResult {
     int64_t trials = 0, accepted = 0;
     double log_sum = 0.0;  // log S
@@ -180,3 +182,5 @@ inline KlmResult klm(const Formula &f, int64_t trials, uint64_t seed, Poll &poll
     out.complete = true;
     return out;
 }
+
+}  // namespace sharpdnf

@@ -9,8 +9,11 @@
 
 #include "formula.hpp"
 
+namespace sharpdnf {
+
 // The rows are float32 and long, so fused multiply-add pays here, unlike in the integer kernels.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__linux__) && !defined(SHARPDNF_NO_CLONES)
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__linux__) && \
+    !defined(SHARPDNF_NO_CLONES)
 #define SHARPDNF_FLOAT_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define SHARPDNF_FLOAT_CLONES
@@ -22,8 +25,8 @@ constexpr float NORM_EPSILON = 1e-5f;
 
 // out[r] = sum of x[indices[e]] over the edges e of row r; rows of `width` floats.
 SHARPDNF_FLOAT_CLONES
-inline void aggregate_rows(const int64_t *indptr, const int32_t *indices, const float *x, int64_t num_rows, int64_t width,
-                           float *out) {
+inline void aggregate_rows(const int64_t *indptr, const int32_t *indices, const float *x, int64_t num_rows,
+                           int64_t width, float *out) {
     for (int64_t row = 0; row < num_rows; ++row) {
         const int64_t first = indptr[row], last = indptr[row + 1];
         int64_t start = 0;
@@ -94,8 +97,8 @@ SHARPDNF_INLINE float standardise(const float *x, int64_t width, float *out) {
 }
 
 // d(x) from d(y) for y = standardise(x) * gain + shift, where `d` holds d(y) on the way in; adds to the parameters'.
-SHARPDNF_INLINE void standardise_backward(const float *hat, float scale, const float *gain, int64_t width, const float *dy,
-                                          float *dx, float *dgain, float *dshift) {
+SHARPDNF_INLINE void standardise_backward(const float *hat, float scale, const float *gain, int64_t width,
+                                          const float *dy, float *dx, float *dgain, float *dshift) {
     float sum = 0.0f, dot = 0.0f;
 #pragma omp simd reduction(+ : sum, dot)
     for (int64_t j = 0; j < width; ++j) {
@@ -120,7 +123,8 @@ struct CellRow {
     float *tanh_cell;
     float scale[5];
 
-    SHARPDNF_INLINE void compute(const float *gates, const float *old_cell, const float *gain, const float *shift, int64_t k) {
+    SHARPDNF_INLINE void compute(const float *gates, const float *old_cell, const float *gain, const float *shift,
+                                 int64_t k) {
         for (int q = 0; q < 4; ++q) scale[q] = standardise(gates + q * k, k, hat + q * k);
 #pragma omp simd
         for (int64_t j = 0; j < 2 * k; ++j) act[j] = fast_sigmoid(hat[j] * gain[j] + shift[j]);
@@ -140,8 +144,8 @@ struct CellRow {
 };
 
 SHARPDNF_FLOAT_CLONES
-inline void lstm_forward_rows(const float *gates, const float *old_cell, const float *gain, const float *shift, int64_t rows,
-                              int64_t k, float *state, float *new_cell) {
+inline void lstm_forward_rows(const float *gates, const float *old_cell, const float *gain, const float *shift,
+                              int64_t rows, int64_t k, float *state, float *new_cell) {
     std::vector<float> scratch(11 * k);
     CellRow row{scratch.data(), scratch.data() + 5 * k, scratch.data() + 9 * k, scratch.data() + 10 * k, {}};
     for (int64_t r = 0; r < rows; ++r) {
@@ -174,7 +178,8 @@ inline void lstm_backward_rows(const float *gates, const float *old_cell, const 
             dcell[j] = dc[j] + dh[j] * output[j] * (1.0f - t * t);
             dy[3 * k + j] = dh[j] * t * output[j] * (1.0f - output[j]);
         }
-        standardise_backward(row.hat + 4 * k, row.scale[4], gain + 4 * k, k, dcell, dsum, dgain + 4 * k, dshift + 4 * k);
+        standardise_backward(row.hat + 4 * k, row.scale[4], gain + 4 * k, k, dcell, dsum, dgain + 4 * k,
+                             dshift + 4 * k);
 #pragma omp simd
         for (int64_t j = 0; j < k; ++j) {
             const float d = dsum[j];
@@ -188,3 +193,5 @@ inline void lstm_backward_rows(const float *gates, const float *old_cell, const 
                                  dgain + q * k, dshift + q * k);
     }
 }
+
+}  // namespace sharpdnf

@@ -1,9 +1,10 @@
 // Lifting: variables that cannot be told apart become one.
 //
-// Two literals that occur in the same clauses only are one event, "both" (p = p1 p2). Two literals that are never needed
-// together and stand with the same company, F = x G or y G or H, are one event, "either" (p = 1 - (1 - p1)(1 - p2)), and
-// the clauses of one of them go; clauses that differ in one private variable are the simplest case. The negation of
-// neither may occur. The rules are applied until nothing changes, so whole read-once parts become a variable.
+// Two literals that occur in the same clauses only are one event, "both" (p = p1 p2). Two literals that are never
+// needed together and stand with the same company, F = x G or y G or H, are one event, "either" (p = 1 - (1 - p1)(1 -
+// p2)), and the clauses of one of them go; clauses that differ in one private variable are the simplest case. The
+// negation of neither may occur. The rules are applied until nothing changes, so whole read-once parts become a
+// variable.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -13,6 +14,8 @@
 
 #include "formula.hpp"
 #include "subformula.hpp"
+
+namespace sharpdnf {
 
 // What a variable of the lifted formula stands for: a literal of the original, or all / any of some others.
 struct Event {
@@ -62,8 +65,12 @@ class Lifting {
   private:
     // Far from the ends of a double, so that what is multiplied on stays a number.
     static bool safe(double p) { return p == 0.0 || p > 1e-200; }
-    static uint64_t weigh(int32_t lit) { return mix(static_cast<uint64_t>(lit) * 0x9e3779b97f4a7c15ULL + 0x2545f4914f6cdd1dULL); }
-    static uint64_t weigh2(int32_t lit) { return mix(static_cast<uint64_t>(lit) * 0xc2b2ae3d27d4eb4fULL + 0x9fb21c651e98df25ULL); }
+    static uint64_t weigh(int32_t lit) {
+        return mix(static_cast<uint64_t>(lit) * 0x9e3779b97f4a7c15ULL + 0x2545f4914f6cdd1dULL);
+    }
+    static uint64_t weigh2(int32_t lit) {
+        return mix(static_cast<uint64_t>(lit) * 0xc2b2ae3d27d4eb4fULL + 0x9fb21c651e98df25ULL);
+    }
 
     struct Sign {
         uint64_t high = 0, low = 0;
@@ -103,7 +110,9 @@ class Lifting {
         bool any = false;
         for (std::size_t i = 0; i < found.size();) {
             std::size_t j = i + 1;
-            while (j < found.size() && found[j].high == found[i].high && found[j].low == found[i].low && found[j].count == found[i].count) ++j;
+            while (j < found.size() && found[j].high == found[i].high && found[j].low == found[i].low &&
+                   found[j].count == found[i].count)
+                ++j;
             if (j - i > 1) any |= merge(found, i, j, together);
             i = j;
         }
@@ -122,8 +131,10 @@ class Lifting {
             if (!safe(new_yes) || !safe(new_no)) continue;
             event.yes = new_yes, event.no = new_no;
             event.of.push_back(part);
-            if (event.of.size() == 1) first = i;
-            else gone_[found[i].literal >> 1] = 1;
+            if (event.of.size() == 1)
+                first = i;
+            else
+                gone_[found[i].literal >> 1] = 1;
         }
         if (event.of.size() < 2) return false;
         out_.merged += static_cast<int64_t>(event.of.size()) - 1;
@@ -166,8 +177,10 @@ class Lifting {
                 }
                 lits_[kept++] = flip[v] ? 2 * v : lits_[i];
             }
-            if (drop) kept = start;
-            else ends_[clauses++] = kept;
+            if (drop)
+                kept = start;
+            else
+                ends_[clauses++] = kept;
             pace_.check(last - first);
             first = last;
         }
@@ -203,3 +216,5 @@ class Lifting {
     std::vector<int32_t> flip_;
     Lifted out_;
 };
+
+}  // namespace sharpdnf

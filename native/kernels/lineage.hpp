@@ -14,7 +14,10 @@
 
 #include "poll.hpp"
 
-// An array that is not cleared first, in huge pages if it is large: page faults and zeros would be half of the time here.
+namespace sharpdnf {
+
+// An array that is not cleared first, in huge pages if it is large: page faults and zeros would be half of the time
+// here.
 template <class T> class RawArray {
   public:
     RawArray() = default;
@@ -46,7 +49,8 @@ template <class T> class RawArray {
 // work(first, last) on blocks of 0 .. count, with a look at the poll between them: in an inner loop it costs a third.
 template <class Work> void by_blocks(int64_t count, Poll &poll, Work work) {
     constexpr int64_t kBlock = 1 << 16;
-    for (int64_t first = 0; first < count && !poll.look(); first += kBlock) work(first, std::min(first + kBlock, count));
+    for (int64_t first = 0; first < count && !poll.look(); first += kBlock)
+        work(first, std::min(first + kBlock, count));
 }
 
 // A column of whole numbers, 64 or 32 bits wide; `null` (may be absent) marks those that are NULL: they are all alike.
@@ -87,7 +91,7 @@ class LineageSorter {
 
   private:
     bool going(int64_t i) { return (i & 0xffff) != 0 || !poll_.look(); }
-    template <class Work> void by_blocks(Work work) { ::by_blocks(rows_, poll_, work); }
+    template <class Work> void by_blocks(Work work) { sharpdnf::by_blocks(rows_, poll_, work); }
     static bool differ(const KeyColumn &key, int32_t a, int32_t b) {
         if (key.null && (key.null[a] || key.null[b])) return key.null[a] != key.null[b];
         return key[a] != key[b];
@@ -95,10 +99,14 @@ class LineageSorter {
     // The rows row[0 .. count) go to the places place[0 .. count).
     void write(const int32_t *place, const int32_t *row, int32_t count) {
         const std::size_t width = numbers_.size(), more = identity_.size();
-        if (width == 1) write_numbers<1>(place, row, count);
-        else if (width == 2) write_numbers<2>(place, row, count);
-        else if (width == 3) write_numbers<3>(place, row, count);
-        else write_any_numbers(place, row, count);
+        if (width == 1)
+            write_numbers<1>(place, row, count);
+        else if (width == 2)
+            write_numbers<2>(place, row, count);
+        else if (width == 3)
+            write_numbers<3>(place, row, count);
+        else
+            write_any_numbers(place, row, count);
         for (std::size_t i = 0; i < more; ++i)
             for (int32_t j = 0; j < count; ++j) out_.identity[place[j] * more + i] = identity_[i][row[j]];
         if (with_order_)
@@ -116,7 +124,8 @@ class LineageSorter {
                     const int64_t a = number[i], b = number[i + 1], below = (a - b) & (a - b) >> 63;
                     number[i] = b + below, number[i + 1] = a - below;
                 }
-            for (int i = 0; i < Width; ++i) literals[int64_t{place[j]} * Width + i] = static_cast<int32_t>(2 * number[i]);
+            for (int i = 0; i < Width; ++i)
+                literals[int64_t{place[j]} * Width + i] = static_cast<int32_t>(2 * number[i]);
         }
     }
     void write_any_numbers(const int32_t *place, const int32_t *row, int32_t count) {
@@ -249,14 +258,18 @@ class LineageSorter {
     // Radix passes over the digits in which the column's values differ; one counting pass if they lie close together.
     void sort_by(const KeyColumn &key) {
         if (rows_ == 0) return;
-        if (key.wide) sort_by_values(key.wide);
-        else sort_by_values(key.narrow);
+        if (key.wide)
+            sort_by_values(key.wide);
+        else
+            sort_by_values(key.narrow);
         if (key.null) pass(2, [&](int32_t row) { return uint64_t{key.null[row] != 0}; });
     }
     template <class T> void sort_by_values(const T *value) {
         const auto [base, range] = spread(value);
         if (poll_.stopped()) return;
-        const auto offset = [value, base = base](int32_t row) { return static_cast<uint64_t>(int64_t{value[row]}) - base; };
+        const auto offset = [value, base = base](int32_t row) {
+            return static_cast<uint64_t>(int64_t{value[row]}) - base;
+        };
         if (close(range)) return pass(range + 1, offset);
         constexpr int kBits = 11;
         for (int shift = 0; shift < 64 && (range >> shift) != 0; shift += kBits)
@@ -277,8 +290,8 @@ class LineageSorter {
         if (!poll_.stopped()) std::swap(from_, to_);  // else `from_` still holds every row once
     }
 
-    static constexpr int32_t kTogether = 1024;  // rows whose places are found before one is written to: loads and stores
-                                                // that alternate would wait for each other
+    static constexpr int32_t kTogether = 1024;  // rows whose places are found before one is written to: loads and
+                                                // stores that alternate would wait for each other
     int32_t rows_;
     const Columns &numbers_, &identity_;
     bool with_order_;
@@ -287,3 +300,5 @@ class LineageSorter {
     RawArray<int32_t> from_, to_;
     std::vector<int32_t> place_;
 };
+
+}  // namespace sharpdnf

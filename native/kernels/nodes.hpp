@@ -6,6 +6,8 @@
 #include "lift.hpp"
 #include "wide.hpp"
 
+namespace sharpdnf {
+
 // Builds a `Compiled` with every node once: equal nodes are found again, what is constant is folded. Node 0 is false,
 // node 1 true.
 class NodeBuilder {
@@ -34,7 +36,8 @@ class NodeBuilder {
     Value term(const int32_t *first, const int32_t *last) {
         if (lifted_ || last - first == 1) {
             Value out = truth();
-            for (const int32_t *lit = last; lit-- != first;) out = *lit & 1 ? mix(*lit >> 1, 0, out) : mix(*lit >> 1, out, 0);
+            for (const int32_t *lit = last; lit-- != first;)
+                out = *lit & 1 ? mix(*lit >> 1, 0, out) : mix(*lit >> 1, out, 0);
             return out;
         }
         const auto start = static_cast<int32_t>(literals_.size());
@@ -94,7 +97,7 @@ class NodeBuilder {
         return mix64(mix64(static_cast<uint64_t>(static_cast<uint32_t>(n.a)) << 32 | static_cast<uint32_t>(n.b)) +
                      (static_cast<uint64_t>(static_cast<uint32_t>(n.var)) << 3 | n.kind));
     }
-    static uint64_t mix64(uint64_t x) { return ::mix(x + 0x9e3779b97f4a7c15ULL); }
+    static uint64_t mix64(uint64_t x) { return sharpdnf::mix(x + 0x9e3779b97f4a7c15ULL); }
     Value find(const Node &node) {
         std::size_t i = hash(node) & (table_.size() - 1);
         for (; table_[i] >= 0; i = (i + 1) & (table_.size() - 1))
@@ -156,3 +159,5 @@ class BothProbs {
   private:
     const double *weights_;
 };
+
+}  // namespace sharpdnf

@@ -13,6 +13,8 @@
 #include "text.hpp"
 #include "weights.hpp"
 
+namespace sharpdnf {
+
 enum class Dialect { automatic, sharpdnf, mcc, pysdd };
 
 class Parser {
@@ -26,10 +28,18 @@ class Parser {
         bytes_ += end - p;
         while (p < end) {
             switch (mode_) {
-                case Mode::line_start: p = start_line(p, end); break;
-                case Mode::literals: p = read_literals(p, end); break;
-                case Mode::directive: p = collect_line(p, end); break;
-                case Mode::skip: p = skip_line(p, end); break;
+                case Mode::line_start:
+                    p = start_line(p, end);
+                    break;
+                case Mode::literals:
+                    p = read_literals(p, end);
+                    break;
+                case Mode::directive:
+                    p = collect_line(p, end);
+                    break;
+                case Mode::skip:
+                    p = skip_line(p, end);
+                    break;
             }
         }
     }
@@ -93,7 +103,8 @@ class Parser {
         if (c != 'c' && c != 'p' && c != 'w')
             fail("expected a clause, a header, a weight or a comment, not " + Token{p, p + 1}.quoted());
         if (open_ && c != 'c')
-            fail("the clause that begins on line " + std::to_string(clause_line_) + " is still open: expected a closing 0");
+            fail("the clause that begins on line " + std::to_string(clause_line_) +
+                 " is still open: expected a closing 0");
         mode_ = Mode::directive;
         return p;
     }
@@ -192,8 +203,8 @@ class Parser {
             const auto kept = std::unique(first, literals.end());
             repeated_literals += literals.end() - kept;
             literals.erase(kept, literals.end());
-            const auto clash = std::adjacent_find(first, literals.end(),
-                                                  [](int32_t a, int32_t b) { return (a >> 1) == (b >> 1); });
+            const auto clash =
+                std::adjacent_find(first, literals.end(), [](int32_t a, int32_t b) { return (a >> 1) == (b >> 1); });
             impossible = clash != literals.end();
         }
         if (impossible) {
@@ -216,7 +227,8 @@ class Parser {
         return newline + 1;
     }
 
-    // Lines that begin with c, p or w are short: they are taken whole, from the chunk itself where they do not span two.
+    // Lines that begin with c, p or w are short: they are taken whole, from the chunk itself where they do not span
+    // two.
     const char *collect_line(const char *p, const char *end) {
         const auto *newline = static_cast<const char *>(std::memchr(p, '\n', end - p));
         if (newline != nullptr && text_.empty()) {
@@ -331,8 +343,7 @@ class Parser {
     void declare(SparseDoubles &weights, int64_t variable, double weight, const Token &literal) {
         weights.allocate(num_vars);
         const double before = weights.get(variable - 1);
-        if (!std::isnan(before) && before != weight)
-            fail("a second, different weight for " + literal.quoted());
+        if (!std::isnan(before) && before != weight) fail("a second, different weight for " + literal.quoted());
         weights.set(variable - 1, weight);
     }
 
@@ -427,7 +438,8 @@ class Parser {
         if (std::isnan(size)) fail("expected 'c log_scale NUMBER', not " + token.quoted());
         const double value = minus ? -size : size;
         if (has_log_scale_ && value != log_scale) fail("a second, different log_scale");
-        if (asked_ && dialect_ != Dialect::sharpdnf) fail("'c log_scale' in another dialect: its weights carry the scale");
+        if (asked_ && dialect_ != Dialect::sharpdnf)
+            fail("'c log_scale' in another dialect: its weights carry the scale");
         log_scale = value;
         has_log_scale_ = true;
     }
@@ -453,9 +465,12 @@ class Parser {
     void settle_pair(int64_t v, ScaleProduct &scale) {
         double positive = prob.get(v), negative = negative_weight_.get(v);
         const bool no_positive = std::isnan(positive), no_negative = std::isnan(negative);
-        if (no_positive && no_negative) positive = negative = 1.0;
-        else if (no_positive) positive = 1.0 - negative;
-        else if (no_negative) negative = 1.0 - positive;
+        if (no_positive && no_negative)
+            positive = negative = 1.0;
+        else if (no_positive)
+            positive = 1.0 - negative;
+        else if (no_negative)
+            negative = 1.0 - positive;
         if (no_positive != no_negative) {
             const auto lone = lone_.find(v + 1);
             if (lone != lone_.end()) line = lone->second;
@@ -484,3 +499,5 @@ class Parser {
     std::string text_, early_weights_;
     int64_t early_line_ = 0;
 };
+
+}  // namespace sharpdnf

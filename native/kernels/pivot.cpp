@@ -5,6 +5,8 @@
 
 #include "random.hpp"
 
+namespace sharpdnf {
+
 namespace {
 
 // A clause of each lane in proportion to the clauses' probabilities.
@@ -45,7 +47,11 @@ struct Scratch {
     int32_t first_true[LANES];
 
     explicit Scratch(const Formula &f)
-        : word(f.num_vars), one_off(f.num_vars), needed(f.num_vars), is_candidate(f.num_vars, 0), in_clause(f.num_vars, -1) {
+        : word(f.num_vars),
+          one_off(f.num_vars),
+          needed(f.num_vars),
+          is_candidate(f.num_vars, 0),
+          in_clause(f.num_vars, -1) {
         std::vector<uint8_t> occurs(f.num_vars, 0);
         for (int64_t i = 0; i < f.size(); ++i) occurs[f.literals[i] >> 1] = 1;
         for (int32_t v = 0; v < static_cast<int32_t>(f.num_vars); ++v)
@@ -71,8 +77,10 @@ SHARPDNF_CLONES void draw_worlds(const Formula &f, Scratch &s, LaneRandom &rando
             const int32_t c = s.drawn[lane] = clauses->pick(bits.word()[w]);
             for (int64_t i = f.indptr[c]; i < f.indptr[c + 1]; ++i) {
                 LaneWord &word = s.word[f.literals[i] >> 1];
-                if (f.literals[i] & 1) word.clear(lane);
-                else word.set(lane);
+                if (f.literals[i] & 1)
+                    word.clear(lane);
+                else
+                    word.set(lane);
             }
         }
     }
@@ -100,8 +108,10 @@ SHARPDNF_INLINE Lanes narrow_all(const Formula &f, Scratch &s, int32_t c, const 
     for (const int32_t v : s.candidates) {
         if (s.in_clause[v] != c) s.needed[v].bits &= ~lanes;
         left |= s.needed[v].bits;
-        if (any(s.needed[v].bits)) s.candidates[kept++] = v;
-        else s.is_candidate[v] = 0;
+        if (any(s.needed[v].bits))
+            s.candidates[kept++] = v;
+        else
+            s.is_candidate[v] = 0;
     }
     s.candidates.resize(kept);
     return left;
@@ -115,8 +125,10 @@ SHARPDNF_INLINE bool narrow_lane(const Formula &f, Scratch &s, int32_t c, int la
     for (int64_t i = f.indptr[first]; i < f.indptr[first + 1]; ++i) {
         LaneWord &needed = s.needed[f.literals[i] >> 1];
         if (!s.is_candidate[f.literals[i] >> 1] || !needed.lane(lane)) continue;
-        if (std::binary_search(begin, end, f.literals[i])) left = true;
-        else needed.clear(lane);
+        if (std::binary_search(begin, end, f.literals[i]))
+            left = true;
+        else
+            needed.clear(lane);
     }
     return left;
 }
@@ -170,7 +182,8 @@ SHARPDNF_CLONES bool scan(const Formula &f, Scratch &s, bool coverage, LaneWord 
         Lanes one = Lanes::none();  // exactly one is
         int64_t i = begin;
         for (; i < end && any(holds.bits | one); ++i) {
-            const Lanes literal = s.word[f.literals[i] >> 1].bits ^ Lanes::all(-static_cast<uint64_t>(f.literals[i] & 1));
+            const Lanes literal =
+                s.word[f.literals[i] >> 1].bits ^ Lanes::all(-static_cast<uint64_t>(f.literals[i] & 1));
             one = (one & literal) | (holds.bits & ~literal);
             holds.bits &= literal;
         }
@@ -232,3 +245,5 @@ PivotCounts count_pivots(const Formula &f, uint64_t seed, uint64_t first, int64_
     }
     return out;
 }
+
+}  // namespace sharpdnf

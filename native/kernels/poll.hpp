@@ -6,19 +6,24 @@
 #include <cstdint>
 #include <functional>
 
+namespace sharpdnf {
+
 class Poll {
   public:
     using Clock = std::chrono::steady_clock;
 
-    // A deadline decades away is none: the clock's integers could not hold it. `interrupted` runs on the calling thread at most every 20 ms and says whether to give up (a signal came).
+    // A deadline decades away is none: the clock's integers could not hold it. `interrupted` runs on the calling thread
+    // at most every 20 ms and says whether to give up (a signal came).
     Poll(double seconds, std::function<bool()> interrupted)
         : has_deadline_(seconds < 1e9), interrupted_(std::move(interrupted)), last_(Clock::now()) {
-        if (has_deadline_) deadline_ = last_ + std::chrono::duration_cast<Clock::duration>(
-                                                   std::chrono::duration<double>(seconds < 0 ? 0 : seconds));
+        if (has_deadline_)
+            deadline_ = last_ + std::chrono::duration_cast<Clock::duration>(
+                                    std::chrono::duration<double>(seconds < 0 ? 0 : seconds));
     }
 
     // For a helper thread: the same deadline, no signals, and it stops when its parent does.
-    explicit Poll(const Poll &parent, int) : has_deadline_(parent.has_deadline_), deadline_(parent.deadline_), last_(Clock::now()), parent_(&parent) {}
+    explicit Poll(const Poll &parent, int)
+        : has_deadline_(parent.has_deadline_), deadline_(parent.deadline_), last_(Clock::now()), parent_(&parent) {}
 
     // For the calling thread: looks at the clock, and asks for signals when 20 ms have passed.
     bool look() {
@@ -31,13 +36,9 @@ class Poll {
         return stopped();
     }
     // For any thread.
-    bool stopped() const {
-        return stopped_.load(std::memory_order_relaxed) || (parent_ && parent_->stopped());
-    }
+    bool stopped() const { return stopped_.load(std::memory_order_relaxed) || (parent_ && parent_->stopped()); }
     // Stopped by a signal, not by the deadline: nobody will read the answer.
-    bool abandoned() const {
-        return abandoned_.load(std::memory_order_relaxed) || (parent_ && parent_->abandoned());
-    }
+    bool abandoned() const { return abandoned_.load(std::memory_order_relaxed) || (parent_ && parent_->abandoned()); }
 
   private:
     bool has_deadline_;
@@ -69,3 +70,5 @@ class Pace {
     Poll &poll_;
     int64_t left_ = kStride;
 };
+
+}  // namespace sharpdnf

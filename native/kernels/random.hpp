@@ -5,6 +5,8 @@
 
 #include "formula.hpp"
 
+namespace sharpdnf {
+
 constexpr int WORDS = 8;
 constexpr int LANES = 64 * WORDS;
 typedef uint64_t Quad __attribute__((vector_size(32)));
@@ -96,8 +98,9 @@ struct LaneRandom {
     }
 };
 
-// One Bernoulli(p) bit for each lane of `undecided`, 0 elsewhere: compares a uniform number with p, most significant bit
-// first, until every lane is decided. Doubling and subtracting 1 are exact, so the bits of p are too, however small it is.
+// One Bernoulli(p) bit for each lane of `undecided`, 0 elsewhere: compares a uniform number with p, most significant
+// bit first, until every lane is decided. Doubling and subtracting 1 are exact, so the bits of p are too, however small
+// it is.
 SHARPDNF_INLINE Lanes bernoulli(LaneRandom &random, double p, Lanes undecided) {
     Lanes result = Lanes::none();
     if (p >= 1.0) return undecided;
@@ -116,3 +119,5 @@ SHARPDNF_INLINE Lanes bernoulli(LaneRandom &random, double p, Lanes undecided) {
     return result;
 }
 SHARPDNF_INLINE Lanes bernoulli(LaneRandom &random, double p) { return bernoulli(random, p, ~Lanes::none()); }
+
+}  // namespace sharpdnf

@@ -1,10 +1,10 @@
 // Reachability in 512 random worlds at once: a node's word says in which worlds it has been reached.
 //
-// Worlds are drawn as they are needed: a link (or a node that can fail) gets its word when the search first comes to it,
-// so what lies behind a cut costs nothing. Nodes are numbered in the order of a search from the source, in which the
-// pending ones are swept, forwards and backwards in turn, until none is left: worlds in which a node is reached by ways
-// of different lengths are mostly looked at together. A limit on hops needs the search hop by hop. Block b of a seed is
-// the same whichever thread runs it.
+// Worlds are drawn as they are needed: a link (or a node that can fail) gets its word when the search first comes to
+// it, so what lies behind a cut costs nothing. Nodes are numbered in the order of a search from the source, in which
+// the pending ones are swept, forwards and backwards in turn, until none is left: worlds in which a node is reached by
+// ways of different lengths are mostly looked at together. A limit on hops needs the search hop by hop. Block b of a
+// seed is the same whichever thread runs it.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -14,6 +14,8 @@
 #include "poll.hpp"
 #include "random.hpp"
 #include "threads.hpp"
+
+namespace sharpdnf {
 
 namespace reach {
 
@@ -76,8 +78,14 @@ struct Ordered {
 class Search {
   public:
     explicit Search(const Ordered &o)
-        : g_(o.graph), q_(o.question), node_data_(g_.num_nodes), edge_(g_.num_edges), node_(g_.num_nodes),
-          edge_stamp_(g_.num_edges, 0), node_stamp_(g_.num_nodes, 0), pending_((g_.num_nodes + 63) / 64, 0) {}
+        : g_(o.graph),
+          q_(o.question),
+          node_data_(g_.num_nodes),
+          edge_(g_.num_edges),
+          node_(g_.num_nodes),
+          edge_stamp_(g_.num_edges, 0),
+          node_stamp_(g_.num_nodes, 0),
+          pending_((g_.num_nodes + 63) / 64, 0) {}
 
     int64_t looks = 0;  // links looked at, each in 512 worlds
 
@@ -160,7 +168,8 @@ class Search {
                 const Lanes here = node_data_[u].fresh.bits;
                 follow(u, here, random, [&](int32_t v, const Lanes &arrives) {
                     uint64_t &word = pending_[v >> 6];
-                    if (!(word >> (v & 63) & 1)) word |= 1ULL << (v & 63), next.push_back(v), arriving(v) = Lanes::none();
+                    if (!(word >> (v & 63) & 1))
+                        word |= 1ULL << (v & 63), next.push_back(v), arriving(v) = Lanes::none();
                     arriving(v) |= arrives;
                 });
                 if (pace.stop(4 * (g_.start[u + 1] - g_.start[u]) + 1)) return false;
@@ -201,20 +210,21 @@ class Search {
 struct Result {
     int64_t draws = 0, successes = 0, looks = 0;
     bool complete = false;
-    bool impossible = false;  // some terminal cannot be reached in any world
+    bool impossible = false;       // some terminal cannot be reached in any world
     std::vector<int64_t> reached;  // of each node: in how many of the draws (with `count_nodes`)
 };
 
 struct Plan {
     uint64_t seed = 0;
-    int64_t successes = 0;  // stop at this many, or
-    int64_t max_draws = 0;  // after so many worlds
+    int64_t successes = 0;    // stop at this many, or
+    int64_t max_draws = 0;    // after so many worlds
     bool of_failure = false;  // a success is that some terminal is not reached
     bool count_nodes = false;
     int threads = 1;
 };
 
-// Blocks are tallied in order and worlds after the last wanted success are dropped, so the answer is that of one thread.
+// Blocks are tallied in order and worlds after the last wanted success are dropped, so the answer is that of one
+// thread.
 inline Result sample(const Graph &g, const Question &q, const Plan &plan, Poll &poll) {
     Result out;
     if (plan.count_nodes) out.reached.assign(g.num_nodes, 0);
@@ -258,3 +268,5 @@ inline Result sample(const Graph &g, const Question &q, const Plan &plan, Poll &
 }
 
 }  // namespace reach
+
+}  // namespace sharpdnf

@@ -9,6 +9,8 @@
 #include "grouping.hpp"
 #include "threads.hpp"
 
+namespace sharpdnf {
+
 namespace {
 
 // The first bucket of the order at which the weight that is left is about `small`, or a hundredth of all. The weights
@@ -25,7 +27,8 @@ int heavy_buckets(const FallingOrder &falling, double small) {
 }
 
 // Appends literals with the selective ones first, so that lanes fall out of them early.
-void append_literals(const Formula &f, Span from, std::vector<int64_t> &ptr, std::vector<int32_t> &literals, Pace &pace) {
+void append_literals(const Formula &f, Span from, std::vector<int64_t> &ptr, std::vector<int32_t> &literals,
+                     Pace &pace) {
     const int64_t begin = ptr.back(), end = begin + (from.last - from.first);
     if (static_cast<int64_t>(literals.size()) < end) literals.resize(end);
     int64_t front = begin, back = end - 1;
@@ -63,25 +66,28 @@ Grouping best_grouping(const Formula &f, const std::vector<double> &prob, double
     }
 }
 
-// Lays out shared groups and single clauses in falling weight; returns the weights. `falling` are all clauses in falling
-// probability, of which the first `heavy` are copied.
-std::vector<double> lay_out_groups(SamplePlan &plan, Grouping &grouping, const std::vector<int32_t> &falling, int64_t heavy,
-                                   const std::vector<double> &prob, Pace &pace) {
+// Lays out shared groups and single clauses in falling weight; returns the weights. `falling` are all clauses in
+// falling probability, of which the first `heavy` are copied.
+std::vector<double> lay_out_groups(SamplePlan &plan, Grouping &grouping, const std::vector<int32_t> &falling,
+                                   int64_t heavy, const std::vector<double> &prob, Pace &pace) {
     const Formula &f = plan.formula;
     std::vector<uint8_t> taken(f.num_clauses, 0);
     for (const auto &group : grouping.groups)
         for (int32_t i = group.first; i < group.last; ++i) taken[grouping.clauses[i]] = 1;
-    std::stable_sort(grouping.groups.begin(), grouping.groups.end(), [](const auto &a, const auto &b) { return a.weight > b.weight; });
+    std::stable_sort(grouping.groups.begin(), grouping.groups.end(),
+                     [](const auto &a, const auto &b) { return a.weight > b.weight; });
     std::vector<double> weight;
     std::vector<int32_t> rest;
     plan.clause_ptr.assign(1, 0);
     const auto lay_group = [&](const Grouping::Group &group) {
-        const int32_t *const event = grouping.literals.data() + group.event, *const end = grouping.literals.data() + group.event_end;
+        const int32_t *const event = grouping.literals.data() + group.event, *const end = grouping.literals.data() +
+                                                                                          group.event_end;
         append_literals(f, {event, end}, plan.event_ptr, plan.event_literals, pace);
         for (int32_t i = group.first; i < group.last; ++i) {
             const int32_t c = grouping.clauses[i];
             rest.clear();
-            std::set_difference(f.literals + f.indptr[c], f.literals + f.indptr[c + 1], event, end, std::back_inserter(rest));
+            std::set_difference(f.literals + f.indptr[c], f.literals + f.indptr[c + 1], event, end,
+                                std::back_inserter(rest));
             append_literals(f, {rest.data(), rest.data() + rest.size()}, plan.rest_ptr, plan.rest_literals, pace);
         }
         plan.order.push_back(-1);
@@ -96,7 +102,8 @@ std::vector<double> lay_out_groups(SamplePlan &plan, Grouping &grouping, const s
         plan.order.push_back(c);
         weight.push_back(prob[c]);
         if (i >= heavy) continue;
-        append_literals(f, {f.literals + f.indptr[c], f.literals + f.indptr[c + 1]}, plan.event_ptr, plan.event_literals, pace);
+        append_literals(f, {f.literals + f.indptr[c], f.literals + f.indptr[c + 1]}, plan.event_ptr,
+                        plan.event_literals, pace);
         plan.clause_ptr.push_back(plan.clause_ptr.back());
     }
     for (; next != grouping.groups.end(); ++next) lay_group(*next);
@@ -168,7 +175,8 @@ SHARPDNF_INLINE int draw_groups(const SamplePlan &plan, SampleScratch &scratch, 
         bits.bits = random.next();
         for (int w = 0; w < WORDS; ++w) {
             if (!(lanes.word()[w] >> bit & 1)) continue;
-            const auto g = static_cast<uint64_t>(pick_group(plan, static_cast<double>(bits.word()[w] >> 11) * 0x1.0p-53));
+            const auto g =
+                static_cast<uint64_t>(pick_group(plan, static_cast<double>(bits.word()[w] >> 11) * 0x1.0p-53));
             picks[count++] = g << 9 | static_cast<uint64_t>(64 * w + bit);
             most = std::max(most, g);
         }
@@ -222,7 +230,8 @@ SamplePlan make_plan(const Formula &f, Estimator wanted, Poll &poll) {
             wanted = useful && grouping.scale < std::min(one, 0.9 * relative_sum) ? Estimator::grouped
                      : relative_sum < one                                         ? Estimator::coverage
                                                                                   : Estimator::direct;
-        else if (!useful) wanted = Estimator::coverage;
+        else if (!useful)
+            wanted = Estimator::coverage;
     }
     plan.chosen = wanted;
 
@@ -236,7 +245,8 @@ SamplePlan make_plan(const Formula &f, Estimator wanted, Poll &poll) {
     }
     std::vector<double> weight;  // P(E_g) in units of max p(C)
     if (wanted == Estimator::coverage) {
-        append_clauses(f, falling.clauses.data(), falling.clauses.data() + heavy, plan.event_ptr, plan.event_literals, pace);
+        append_clauses(f, falling.clauses.data(), falling.clauses.data() + heavy, plan.event_ptr, plan.event_literals,
+                       pace);
         plan.order = std::move(falling.clauses);
         weight.reserve(m);
         for (const int32_t c : plan.order) weight.push_back(prob[c]);
@@ -285,8 +295,8 @@ SHARPDNF_CLONES bool run_block(const SamplePlan &plan, SampleScratch &scratch, u
         if (pace.stop(8 * (event.last - event.first))) return false;
     }
 
-    // A clause that holds is a success for its own group's lanes, a failure for those of later groups. Lanes whose group
-    // has gone by are no longer active, so this ends with the last group drawn.
+    // A clause that holds is a success for its own group's lanes, a failure for those of later groups. Lanes whose
+    // group has gone by are no longer active, so this ends with the last group drawn.
     Lanes success = Lanes::none(), active = ~Lanes::none();
     int next = 0;
     for (int64_t g = 0; next < drawn && any(active); ++g) {
@@ -362,9 +372,10 @@ SampleResult sample(const SamplePlan &plan, uint64_t seed, int64_t successes, in
     while (!out.complete && !poll.stopped()) {
         // As many blocks as the tally so far says are still needed: a number that depends on the draws alone.
         const double rate = (out.successes + 0.5) / (out.draws + 1.0);
-        const double draws_left = std::min(std::max(1.0, (successes - out.successes) / rate),
-                                           static_cast<double>(max_draws - out.draws));
-        const int64_t blocks = std::max<int64_t>(1, std::min<int64_t>(out.blocks ? 64 : 1, std::llround(std::ceil(draws_left / LANES))));
+        const double draws_left =
+            std::min(std::max(1.0, (successes - out.successes) / rate), static_cast<double>(max_draws - out.draws));
+        const int64_t blocks =
+            std::max<int64_t>(1, std::min<int64_t>(out.blocks ? 64 : 1, std::llround(std::ceil(draws_left / LANES))));
         results.assign(blocks, LaneWord{});
         std::atomic<int64_t> next{0};
         std::atomic<bool> left_out{false};
@@ -385,7 +396,9 @@ SampleResult sample(const SamplePlan &plan, uint64_t seed, int64_t successes, in
         const int helpers = static_cast<int>(std::min<int64_t>(threads - 1, per_block * blocks / 100000));
         while (static_cast<int>(scratch.size()) < helpers + 1) scratch.emplace_back(plan.formula.num_vars);
         if (marginals)
-            for (int t = 1; t <= helpers; ++t) partial[t].true_count.resize(plan.formula.num_vars, 0), partial[t].seen.resize(plan.formula.num_vars, 0);
+            for (int t = 1; t <= helpers; ++t)
+                partial[t].true_count.resize(plan.formula.num_vars, 0),
+                    partial[t].seen.resize(plan.formula.num_vars, 0);
         run_on_threads(helpers, work);
         if (left_out.load()) break;  // a round with gaps is not tallied
         for (int64_t b = 0; b < blocks && !out.complete; ++b) tally(results[b], successes, max_draws, out);
@@ -401,3 +414,5 @@ SampleResult sample(const SamplePlan &plan, uint64_t seed, int64_t successes, in
     }
     return out;
 }
+
+}  // namespace sharpdnf

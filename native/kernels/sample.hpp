@@ -19,6 +19,8 @@
 #include "poll.hpp"
 #include "random.hpp"
 
+namespace sharpdnf {
+
 enum class Estimator : int { automatic = 0, direct = 1, coverage = 2, grouped = 3 };
 
 struct Span {
@@ -27,8 +29,8 @@ struct Span {
     const int32_t *end() const { return last; }
 };
 
-// A formula laid out for sampling: groups in falling weight. A clause that is a group of its own is its event. Most lanes
-// are decided by the heaviest groups, so their literals are copied, the selective ones first; the events of the
+// A formula laid out for sampling: groups in falling weight. A clause that is a group of its own is its event. Most
+// lanes are decided by the heaviest groups, so their literals are copied, the selective ones first; the events of the
 // others, single clauses all of them, are read where they stand.
 struct SamplePlan {
     // Of the heaviest groups each takes its part of the lanes that are left; of the others each lane draws one.
@@ -36,18 +38,18 @@ struct SamplePlan {
 
     Formula formula;
     int64_t groups = 0;
-    std::vector<int32_t> order;          // the formula's clause of each group of one, -1 for other groups
-    std::vector<int64_t> event_ptr{0};   // of the copied events, those of the first groups
+    std::vector<int32_t> order;         // the formula's clause of each group of one, -1 for other groups
+    std::vector<int64_t> event_ptr{0};  // of the copied events, those of the first groups
     std::vector<int32_t> event_literals;
-    std::vector<int64_t> clause_ptr;     // the clauses of group g, none for a group of one; groups beyond have one
-    std::vector<int64_t> rest_ptr{0};    // of each of these clauses: its literals that are not in the event
+    std::vector<int64_t> clause_ptr;   // the clauses of group g, none for a group of one; groups beyond have one
+    std::vector<int64_t> rest_ptr{0};  // of each of these clauses: its literals that are not in the event
     std::vector<int32_t> rest_literals;
-    std::vector<double> share;           // of the heaviest groups: P(E_g) / (the sum of it and all that follow)
-    std::vector<double> cumulative;      // over the groups that follow, up to 1
-    std::vector<int32_t> guide;          // bucket -> first of these groups whose cumulative may exceed it
-    double log_scale = 0.0;              // log S'
+    std::vector<double> share;       // of the heaviest groups: P(E_g) / (the sum of it and all that follow)
+    std::vector<double> cumulative;  // over the groups that follow, up to 1
+    std::vector<int32_t> guide;      // bucket -> first of these groups whose cumulative may exceed it
+    double log_scale = 0.0;          // log S'
     Estimator chosen = Estimator::automatic;
-    bool failures = false;               // count the lanes in which the formula is false; direct only
+    bool failures = false;  // count the lanes in which the formula is false; direct only
 
     int64_t peeled() const { return static_cast<int64_t>(share.size()); }
     SHARPDNF_INLINE Span event(int64_t g) const {
@@ -100,7 +102,7 @@ class SampleScratch {
 
   private:
     std::vector<LaneWord> words_;
-    std::vector<uint32_t> slot_;  // base_ + the variable's place in words_; anything else: not drawn in this block
+    std::vector<uint32_t> slot_;   // base_ + the variable's place in words_; anything else: not drawn in this block
     uint32_t base_ = 0xfff00000u;  // close to the end, so that longer runs go round and tests see it
 };
 
@@ -120,3 +122,5 @@ struct SampleResult {
 // Draws until `successes` are reached (draws after the last are dropped) or `max_draws` are made.
 SampleResult sample(const SamplePlan &plan, uint64_t seed, int64_t successes, int64_t max_draws, int threads,
                     bool marginals, Poll &poll);
+
+}  // namespace sharpdnf

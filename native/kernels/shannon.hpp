@@ -16,6 +16,8 @@
 #include "poll.hpp"
 #include "subformula.hpp"
 
+namespace sharpdnf {
+
 // Every suffix of every clause, once. Numbers rise with the level (place in the order) of the first variable.
 class Suffixes {
   public:
@@ -39,7 +41,8 @@ class Suffixes {
                       [&](int32_t x, int32_t y) { return level_of[x >> 1] < level_of[y >> 1]; });
             int32_t rest = kEmpty;
             for (int64_t i = b; i-- > a;) {
-                const uint64_t key = static_cast<uint64_t>(static_cast<uint32_t>(literals[i])) << 32 | static_cast<uint32_t>(rest);
+                const uint64_t key =
+                    static_cast<uint64_t>(static_cast<uint32_t>(literals[i])) << 32 | static_cast<uint32_t>(rest);
                 const auto [found, fresh] = known.try_emplace(key, static_cast<int32_t>(lit_of.size()));
                 if (fresh) {
                     lit_of.push_back(literals[i]), tail_of.push_back(rest);
@@ -66,7 +69,8 @@ class Suffixes {
         for (int32_t s = n; s-- > 0;) {  // blind to the numbering: a sum over the literals, mixed
             high[s] = mix(static_cast<uint64_t>(s) * 0x9e3779b97f4a7c15ULL + 0x1234567);
             low[s] = mix(static_cast<uint64_t>(s) * 0xc2b2ae3d27d4eb4fULL + 0x165667b19e3779f9ULL);
-            signature[s] = (tail[s] == kEmpty ? 0 : signature[tail[s]]) | uint64_t{1} << (mix(static_cast<uint64_t>(literal[s]) + 77) & 63);
+            signature[s] = (tail[s] == kEmpty ? 0 : signature[tail[s]]) |
+                           uint64_t{1} << (mix(static_cast<uint64_t>(literal[s]) + 77) & 63);
         }
     }
     int32_t count() const { return static_cast<int32_t>(literal.size()); }
@@ -83,10 +87,18 @@ template <class Algebra> class Shannon {
   public:
     using Value = typename Algebra::Value;
 
-    Shannon(const Formula &f, const std::vector<int32_t> &level_of, Algebra &algebra, ShannonOptions options, Poll &poll)
-        : algebra_(algebra), options_(options), pace_(poll), suffixes_(f, level_of, pace_), owner_(f.num_vars, 0),
-          owner_epoch_(f.num_vars, 0), absorbed_(suffixes_.count(), 0), supersets_(suffixes_.count()),
-          holders_(2 * f.num_vars), cache_(options.memory / 2) {
+    Shannon(const Formula &f, const std::vector<int32_t> &level_of, Algebra &algebra, ShannonOptions options,
+            Poll &poll)
+        : algebra_(algebra),
+          options_(options),
+          pace_(poll),
+          suffixes_(f, level_of, pace_),
+          owner_(f.num_vars, 0),
+          owner_epoch_(f.num_vars, 0),
+          absorbed_(suffixes_.count(), 0),
+          supersets_(suffixes_.count()),
+          holders_(2 * f.num_vars),
+          cache_(options.memory / 2) {
         int64_t total = 0;
         for (int32_t s = 0; s < suffixes_.count(); ++s) total += suffixes_.length[s];
         absorption_ = total <= 64 * f.size() + (1 << 20);  // the lists of very wide clauses would fill the memory
@@ -121,8 +133,11 @@ template <class Algebra> class Shannon {
             TwoProbs here = d == depth_ - 1 ? TwoProbs{frame.sum.holds, Wide()} : BothProbs::meet(frame.sum, below);
             if (frame.next < static_cast<int32_t>(frame.part_ends.size())) here.fails = Wide();
             const TwoProbs unknown{Wide(), Wide()};
-            if (frame.var < 0) below = here;
-            else below = frame.side == 0 ? algebra_.mix(frame.var, here, unknown) : algebra_.mix(frame.var, frame.high, here);
+            if (frame.var < 0)
+                below = here;
+            else
+                below = frame.side == 0 ? algebra_.mix(frame.var, here, unknown)
+                                        : algebra_.mix(frame.var, frame.high, here);
         }
         return below;
     }
@@ -140,10 +155,12 @@ template <class Algebra> class Shannon {
         Value sum{}, high{};
     };
 
-    // Remembers values by key: eight places to look at, of which the one unused for longest is given up when memory ends.
+    // Remembers values by key: eight places to look at, of which the one unused for longest is given up when memory
+    // ends.
     class Cache {
       public:
-        explicit Cache(std::size_t memory) : most_(std::max<std::size_t>(memory / sizeof(Entry), 1 << 8)), entries_(1 << 8) {}
+        explicit Cache(std::size_t memory)
+            : most_(std::max<std::size_t>(memory / sizeof(Entry), 1 << 8)), entries_(1 << 8) {}
         const Value *find(const Key &key) {
             const std::size_t base = place(key);
             for (std::size_t i = base; i < base + kWays; ++i)
@@ -197,7 +214,8 @@ template <class Algebra> class Shannon {
         next_.erase(std::unique(next_.begin(), next_.end()), next_.end());
         ++epoch_;
         for (const int32_t clause : next_) absorb(clause, next_.data(), next_.data() + next_.size());
-        next_.erase(std::remove_if(next_.begin(), next_.end(), [&](int32_t s) { return absorbed_[s] == epoch_; }), next_.end());
+        next_.erase(std::remove_if(next_.begin(), next_.end(), [&](int32_t s) { return absorbed_[s] == epoch_; }),
+                    next_.end());
         begin(root, false);
     }
     bool over_memory() {
@@ -214,11 +232,13 @@ template <class Algebra> class Shannon {
     void step() {
         Frame &frame = stack_[depth_ - 1];
         if (frame.next < static_cast<int32_t>(frame.part_ends.size()) && !algebra_.is_true(frame.sum)) {
-            const int32_t first = frame.next == 0 ? 0 : frame.part_ends[frame.next - 1], last = frame.part_ends[frame.next];
+            const int32_t first = frame.next == 0 ? 0 : frame.part_ends[frame.next - 1],
+                          last = frame.part_ends[frame.next];
             ++frame.next;
             const int32_t *ids = frame.part_suffixes.data();
             if (last - first == 1) {
-                frame.sum = algebra_.meet(frame.sum, algebra_.term(suffixes_.begin(ids[first]), suffixes_.end(ids[first])));
+                frame.sum =
+                    algebra_.meet(frame.sum, algebra_.term(suffixes_.begin(ids[first]), suffixes_.end(ids[first])));
                 did(suffixes_.length[ids[first]]);
                 return;
             }
@@ -275,8 +295,10 @@ template <class Algebra> class Shannon {
         for (; i < ids.size() && suffixes_.level[ids[i]] == level; ++i) {
             if ((suffixes_.literal[ids[i]] & 1) != sign) continue;
             const int32_t tail = suffixes_.tail[ids[i]];
-            if (tail == Suffixes::kEmpty) holds = true;
-            else tails_.push_back(tail);
+            if (tail == Suffixes::kEmpty)
+                holds = true;
+            else
+                tails_.push_back(tail);
         }
         if (holds) {
             begin(frame, true);
@@ -372,8 +394,10 @@ template <class Algebra> class Shannon {
         sizes_.clear();
         for (int32_t i = 0; i < count; ++i) {
             const int32_t root = find(i);
-            if (root == i) label_[i] = static_cast<int32_t>(sizes_.size()), sizes_.push_back(0);
-            else label_[i] = label_[root];  // roots are the smallest of their part
+            if (root == i)
+                label_[i] = static_cast<int32_t>(sizes_.size()), sizes_.push_back(0);
+            else
+                label_[i] = label_[root];  // roots are the smallest of their part
             ++sizes_[label_[i]];
         }
         frame.part_suffixes.resize(count);
@@ -404,3 +428,5 @@ template <class Algebra> class Shannon {
     std::vector<int32_t> tails_, next_, scratch_, parent_, label_, sizes_;
     Value result_{};
 };
+
+}  // namespace sharpdnf

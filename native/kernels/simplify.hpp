@@ -15,6 +15,8 @@
 #include "subformula.hpp"
 #include "wide.hpp"
 
+namespace sharpdnf {
+
 struct SimplifyOptions {
     bool solve = true;          // solve small components (those of one clause are always folded in)
     int64_t max_literals = 64;  // of a component to be solved
@@ -33,7 +35,8 @@ struct Fold {
     struct Pair {
         double log_p, log_q;
     };
-    // (log P, log(1 - P)) from (log mu, log(1 - mu)), moved down (-1) or up (1) by what rounding may come to, or not (0).
+    // (log P, log(1 - P)) from (log mu, log(1 - mu)), moved down (-1) or up (1) by what rounding may come to, or not
+    // (0).
     Pair whole(double log_mu, double log_nu, int direction) const {
         const double p = log_factor + add(log_hit, log_miss + std::min(log_mu, 0.0));
         const double q = add(log_cofactor, log_factor + log_miss + std::min(log_nu, 0.0));
@@ -63,7 +66,7 @@ struct SimplifyResult {
     OwnedFormula formula;            // over the variables that occur in it
     std::vector<int32_t> variables;  // the original variable of each
     Fold fold;
-    bool unchanged = false;          // then `formula` and `variables` are empty: use the original
+    bool unchanged = false;  // then `formula` and `variables` are empty: use the original
     int64_t impossible = 0, duplicate = 0, absorbed = 0, fixed = 0, negated_units = 0, factored = 0, solved = 0;
 };
 
@@ -89,8 +92,8 @@ class Simplifier {
         } else {
             fold_components();
         }
-        out_.unchanged = all_occur_ && g_.num_clauses == f_.num_clauses &&
-                         out_.fixed + out_.negated_units + out_.factored == 0;
+        out_.unchanged =
+            all_occur_ && g_.num_clauses == f_.num_clauses && out_.fixed + out_.negated_units + out_.factored == 0;
         if (!out_.unchanged) compact();
         return std::move(out_);
     }
@@ -165,8 +168,10 @@ class Simplifier {
             }
             pace_.check(width(c));
             out_.impossible += impossible;
-            if (impossible) left.literals.resize(start);
-            else left.indptr.push_back(static_cast<int64_t>(left.literals.size()));
+            if (impossible)
+                left.literals.resize(start);
+            else
+                left.indptr.push_back(static_cast<int64_t>(left.literals.size()));
         }
         if (out_.fixed) adopt(std::move(left));
     }
@@ -314,8 +319,10 @@ class Simplifier {
                 const int32_t other = meet(*lit >> 1);
                 if (other == root) continue;
                 --components;
-                if (other < root) parent[root] = other, root = other;
-                else parent[other] = root;
+                if (other < root)
+                    parent[root] = other, root = other;
+                else
+                    parent[other] = root;
             }
             pace_.check(width(c));
         }
@@ -371,7 +378,8 @@ class Simplifier {
         for (const int32_t v : part_vars_) part_.prob.push_back(g_.prob[v]);
         for (std::size_t i = first; i < last; ++i) {
             for (const int32_t *lit = begin(list[i].second); lit != end(list[i].second); ++lit) {
-                const auto place = std::lower_bound(part_vars_.begin(), part_vars_.end(), *lit >> 1) - part_vars_.begin();
+                const auto place =
+                    std::lower_bound(part_vars_.begin(), part_vars_.end(), *lit >> 1) - part_vars_.begin();
                 part_.literals.push_back(2 * static_cast<int32_t>(place) + (*lit & 1));
             }
             part_.indptr.push_back(static_cast<int64_t>(part_.literals.size()));
@@ -432,3 +440,5 @@ inline SimplifyResult simplify(const Formula &f, const SimplifyOptions &options,
         return out;
     }
 }
+
+}  // namespace sharpdnf

@@ -1,25 +1,25 @@
 // How many draws are enough: a relative promise by inverse binomial sampling, an additive one by the binomial law.
 //
-// Relative. Inverse binomial sampling: draw until k successes, N draws in all, and take (k - 1)/(N - 1). As p goes to 0,
-// N p has the law Gamma(k), and the estimate is off by more than a factor 1 +- epsilon if N p falls below
-// c = (k - 1)/(1 + epsilon) or above d = (k - 1)/(1 - epsilon): two tails of the gamma law. That inverse binomial
-// sampling keeps such a relative promise for every p is known from Mendo and Hernando (A simple sequential stopping rule
-// for Monte Carlo simulation, IEEE Transactions on Communications 54, 2006; improved in the same journal in 2008). The
-// condition that is used here is c <= k - 3, and the proof does not rest on theirs:
+// Relative. Inverse binomial sampling: draw until k successes, N draws in all, and take (k - 1)/(N - 1). As p goes to
+// 0, N p has the law Gamma(k), and the estimate is off by more than a factor 1 +- epsilon if N p falls below c = (k -
+// 1)/(1 + epsilon) or above d = (k - 1)/(1 - epsilon): two tails of the gamma law. That inverse binomial sampling keeps
+// such a relative promise for every p is known from Mendo and Hernando (A simple sequential stopping rule for Monte
+// Carlo simulation, IEEE Transactions on Communications 54, 2006; improved in the same journal in 2008). The condition
+// that is used here is c <= k - 3, and the proof does not rest on theirs:
 //
-// Too high: N - 1 < c/p. That means N <= m for the p in [c/m, c/(m - 1)); N is at least k, so only m >= k matters, where
-// c/(m - 1) < 1. There P(N <= m) = P(Bin(m, p) >= k) is less than B(m) = P(Bin(m, c/(m - 1)) >= k), as it grows with p.
-// B grows with m, hence is at most its limit, the Poisson tail P(Poisson(c) >= k), which is the gamma tail P(k, c): with
-// p = c/(m - 1), one draw more adds C(m, k - 1) p^k (1 - p)^(m - k + 1), and the step from p to c/m takes away that times
-// (m + 1) int u^(k - 1) ((1 - p u)/(1 - p))^(m - k + 1) du over 1 - 1/m <= u <= 1. With v = 1 - u the integrand is at most
-// exp(-(k - 1) v) exp(v (m - k + 1) c/(m - 1 - c)) <= exp(-g v) for g = k - 1 - c, as m - k + 1 <= m - 1 - c, and
-// (m + 1) int_0^(1/m) exp(-2 v) dv <= (1 + 1/m)(1 - 1/m + 2/(3 m^2)) <= 1 for m >= 2, so g >= 2 is enough.
-// Too low: N - 1 > d/p. That means N > j for the p in (d/j, d/(j - 1)], where j > d. There P(N > j) = P(Bin(j, p) < k) is
-// less than P(Bin(j, d/j) < k), as it falls with p. That grows with j to the gamma tail Q(k, d), if d >= k: what the step
-// to d/(j + 1) takes from P(Bin >= k) must be at least what one draw more adds to it, (j + 1) int h(v) dv >= 1 over
-// 0 <= v <= 1/(j + 1) for h(v) = (1 - v)^(k - 1) (1 + v d/(j - d))^(j - k + 1). h is log-concave, h(0) = 1, and at the
-// other end it is (1 + 1/(j - d))^(j - k + 1) / (1 + 1/j)^j; since j - k + 1 >= j - d + 1 and
-// (1 + 1/x)^(x + 1) > e > (1 + 1/j)^j that is at least 1, hence so is h in between. QED.
+// Too high: N - 1 < c/p. That means N <= m for the p in [c/m, c/(m - 1)); N is at least k, so only m >= k matters,
+// where c/(m - 1) < 1. There P(N <= m) = P(Bin(m, p) >= k) is less than B(m) = P(Bin(m, c/(m - 1)) >= k), as it grows
+// with p. B grows with m, hence is at most its limit, the Poisson tail P(Poisson(c) >= k), which is the gamma tail P(k,
+// c): with p = c/(m - 1), one draw more adds C(m, k - 1) p^k (1 - p)^(m - k + 1), and the step from p to c/m takes away
+// that times (m + 1) int u^(k - 1) ((1 - p u)/(1 - p))^(m - k + 1) du over 1 - 1/m <= u <= 1. With v = 1 - u the
+// integrand is at most exp(-(k - 1) v) exp(v (m - k + 1) c/(m - 1 - c)) <= exp(-g v) for g = k - 1 - c, as m - k + 1 <=
+// m - 1 - c, and (m + 1) int_0^(1/m) exp(-2 v) dv <= (1 + 1/m)(1 - 1/m + 2/(3 m^2)) <= 1 for m >= 2, so g >= 2 is
+// enough. Too low: N - 1 > d/p. That means N > j for the p in (d/j, d/(j - 1)], where j > d. There P(N > j) = P(Bin(j,
+// p) < k) is less than P(Bin(j, d/j) < k), as it falls with p. That grows with j to the gamma tail Q(k, d), if d >= k:
+// what the step to d/(j + 1) takes from P(Bin >= k) must be at least what one draw more adds to it, (j + 1) int h(v) dv
+// >= 1 over 0 <= v <= 1/(j + 1) for h(v) = (1 - v)^(k - 1) (1 + v d/(j - d))^(j - k + 1). h is log-concave, h(0) = 1,
+// and at the other end it is (1 + 1/(j - d))^(j - k + 1) / (1 + 1/j)^j; since j - k + 1 >= j - d + 1 and (1 + 1/x)^(x +
+// 1) > e > (1 + 1/j)^j that is at least 1, hence so is h in between. QED.
 //
 // Without the condition it is wrong: at (0.9, 0.1) the tails alone would allow k = 2, which fails with probability
 // 0.27 at p just below 0.526, where N = 2 is too high. Given N, (k - 1)/(N - 1) is the mean of GBAS's (k - 1)/R
@@ -41,17 +41,20 @@
 //
 // Additive. The mean of N draws misses p by more than epsilon on one side if S >= a, on the other if S <= b. Between
 // two neighbours among the points a/N - epsilon and b/N + epsilon neither set changes, and for N >= 1/epsilon both
-// tails are convex in p there (p is at most a/N - 1/N <= (a - 1)/(N - 1), the mode of the one's derivative, and likewise
-// at least b/(N - 1), that of the other's), so the worst p is where it approaches such a point: from below for the first
-// kind, which S >= a needs. p -> 1 - p maps the two kinds onto each other. So the greatest failure is the largest, over a,
-// of P(S >= a) + P(S < a - 2 N epsilon) at p = a/N - epsilon, which is summed. A bound saves most of the sums: P(S >= a)
+// tails are convex in p there (p is at most a/N - 1/N <= (a - 1)/(N - 1), the mode of the one's derivative, and
+// likewise at least b/(N - 1), that of the other's), so the worst p is where it approaches such a point: from below for
+// the first kind, which S >= a needs. p -> 1 - p maps the two kinds onto each other. So the greatest failure is the
+// largest, over a, of P(S >= a) + P(S < a - 2 N epsilon) at p = a/N - epsilon, which is summed. A bound saves most of
+// the sums: P(S >= a)
 // <= Phi(-sqrt(2 N KL((a - 1)/N, p))) (Zubkov and Serov, Theory of Probability and its Applications 57, 2013). With
-// Pinsker's KL(x, p) >= 2 (x - p)^2 it also gives 2 Phi(-2 sqrt(N) (epsilon - 1/N)) for all p at once: a number of draws
-// that is surely enough, and all that is asked where summing would take long.
+// Pinsker's KL(x, p) >= 2 (x - p)^2 it also gives 2 Phi(-2 sqrt(N) (epsilon - 1/N)) for all p at once: a number of
+// draws that is surely enough, and all that is asked where summing would take long.
 #pragma once
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+
+namespace sharpdnf {
 
 namespace stopping {
 
@@ -173,7 +176,7 @@ inline bool enough_draws(int64_t n, double epsilon, double delta) {
                        (twice == std::floor(twice) && std::fma(2.0 * N, epsilon, -twice) < 0.0 ? 1 : 0);
     const auto kept = [&](int64_t a) {
         const double p = static_cast<double>(a) / N - epsilon;
-        if (p <= 0.0) return true;  // so few successes are no surprise
+        if (p <= 0.0) return true;                  // so few successes are no surprise
         const int64_t below = n - (a - reach) + 1;  // S < a - 2 N epsilon is N - S >= below
         if (binomial_tail_bound(n, a, p) + binomial_tail_bound(n, below, 1.0 - p) <= delta) return true;
         return (binomial_tail(n, a, p) + binomial_tail(n, below, 1.0 - p)) * (1.0 + 1e-8) <= delta;
@@ -207,3 +210,5 @@ inline int64_t additive_draws(double epsilon, double delta) {
 }
 
 }  // namespace stopping
+
+}  // namespace sharpdnf

@@ -8,6 +8,8 @@
 
 #include "poll.hpp"
 
+namespace sharpdnf {
+
 // Clause c is lits[start(c) .. ends[c]), increasing by variable. An empty clause means true; no clause, false.
 struct Clauses {
     std::vector<int32_t> ends, lits;
@@ -35,7 +37,11 @@ class Workbench {
   public:
     // With a poll, a pass throws Stopped when it says so; the formula it was given is as it was.
     explicit Workbench(int64_t num_vars, Poll *poll = nullptr)
-        : count(2 * num_vars), poll_(poll), stamp_(num_vars, 0), slot_(num_vars), unit_(2 * num_vars, 0),
+        : count(2 * num_vars),
+          poll_(poll),
+          stamp_(num_vars, 0),
+          slot_(num_vars),
+          unit_(2 * num_vars, 0),
           first_(2 * num_vars) {}
 
     std::vector<int32_t> vars;   // of the surveyed formula, in order of appearance
@@ -212,8 +218,10 @@ class Workbench {
                 if (width == 0) return g.make_true();
                 if (!absorbed && width == 1 && unit_[swap_.lits[start]] != unit_epoch_)
                     unit_[swap_.lits[start]] = unit_epoch_, again = true;
-                if (absorbed) swap_.lits.resize(start);
-                else swap_.close();
+                if (absorbed)
+                    swap_.lits.resize(start);
+                else
+                    swap_.close();
             }
             std::swap(g, swap_);
             work += static_cast<int64_t>(g.lits.size());
@@ -251,8 +259,10 @@ class Workbench {
                 if (budget < 0) return false;
                 std::size_t left = 0;
                 for (const int32_t s : unseen_) {
-                    if (near_[s] == round) unseen_[left++] = s;
-                    else queue_.push_back(s);
+                    if (near_[s] == round)
+                        unseen_[left++] = s;
+                    else
+                        queue_.push_back(s);
                 }
                 unseen_.resize(left);
             }
@@ -268,8 +278,10 @@ class Workbench {
         int64_t first = 0, second = 0, width = 0;
         for (const int32_t v : vars) {
             const int64_t n = occurrences(v);
-            if (n > first) second = first, first = n;
-            else second = std::max(second, n);
+            if (n > first)
+                second = first, first = n;
+            else
+                second = std::max(second, n);
         }
         for (int32_t c = 0; c < g.count(); ++c) width = std::max<int64_t>(width, g.width(c));
         return (first + second) * width >= static_cast<int64_t>(vars.size());
@@ -345,10 +357,14 @@ class Workbench {
             const int32_t *a = g.begin(c), *b = g.begin(other);
             bool holds_lit = false;
             while (a != g.end(c) && b != g.end(other)) {
-                if (*a == lit) ++a;
-                else if (*a == *b) ++a, ++b;
-                else if (*b < *a) holds_lit |= *b++ == lit;
-                else break;
+                if (*a == lit)
+                    ++a;
+                else if (*a == *b)
+                    ++a, ++b;
+                else if (*b < *a)
+                    holds_lit |= *b++ == lit;
+                else
+                    break;
             }
             if (a != g.end(c) && *a == lit) ++a;
             for (; b != g.end(other); ++b) holds_lit |= *b == lit;
@@ -395,3 +411,5 @@ class Workbench {
     std::vector<uint8_t> gone_;
     Clauses swap_;
 };
+
+}  // namespace sharpdnf

@@ -7,6 +7,8 @@
 
 #include "chance.hpp"
 
+namespace sharpdnf {
+
 // The table of a formula over `num_vars` positions. Position j is bit j of the assignment's number; the first six
 // live inside a word. A clause is two masks: the positions it reads, and the values it wants there.
 class TruthTable {
@@ -39,8 +41,8 @@ class TruthTable {
     }
     bool bit(uint32_t assignment) const { return words_[assignment >> 6] >> (assignment & 63) & 1; }
 
-    // P and 1 - P, prob[j] the probability of position j. Both are sums of what is positive, or 1 minus the smaller one,
-    // so both are right to `kUnits` roundings. The caller makes sure that no assignment's probability underflows.
+    // P and 1 - P, prob[j] the probability of position j. Both are sums of what is positive, or 1 minus the smaller
+    // one, so both are right to `kUnits` roundings. The caller makes sure that no assignment's probability underflows.
     static constexpr double kUnits = 34.0 + 3.0 * kMaxVars;
     Plain plain(const double *prob) {
         const Plain sums = num_vars_ <= 6 ? one_word(prob) : words(prob);
@@ -110,3 +112,5 @@ class TruthTable {
     std::vector<uint64_t> words_;
     std::vector<double> values_;
 };
+
+}  // namespace sharpdnf

@@ -9,6 +9,8 @@
 #include <string>
 #include <utility>
 
+namespace sharpdnf {
+
 // What is wrong, thrown out of the parser; Parser::line says where.
 struct ParseFailure {
     std::string message;
@@ -120,3 +122,5 @@ inline std::string format_clauses(const int64_t *indptr, const int32_t *literals
     }
     return out;
 }
+
+}  // namespace sharpdnf

@@ -12,6 +12,8 @@
 
 #include "poll.hpp"
 
+namespace sharpdnf {
+
 // Runs work(0) here and work(1) .. work(helpers) on threads of their own: as many as the system lets start, so the
 // work must be shared out as it is taken, not beforehand. When all have ended, the first exception is thrown here.
 template <class Work> void run_on_threads(int helpers, const Work &work) {
@@ -29,8 +31,7 @@ template <class Work> void run_on_threads(int helpers, const Work &work) {
     try {
         for (int t = 1; t <= helpers; ++t) pool.emplace_back(guarded, t);
     } catch (const std::system_error &) {  // no more threads: those that run do the work
-    } catch (const std::bad_alloc &) {
-    }
+    } catch (const std::bad_alloc &) {}
     guarded(0);
     for (auto &thread : pool) thread.join();
     if (error) std::rethrow_exception(error);
@@ -49,9 +50,12 @@ void in_order(int threads, int places, const Work &work, const Tally &tally, Pol
         run_on_threads(threads - 1, [&](int t) {
             Poll helper(poll, 0);
             Poll &own = t == 0 ? poll : helper;
-            for (int place; (place = taken++) < places;) done[place] = work(t, place, first + static_cast<uint64_t>(place), own);
+            for (int place; (place = taken++) < places;)
+                done[place] = work(t, place, first + static_cast<uint64_t>(place), own);
         });
         for (int place = 0; place < places; ++place)
             if (!done[place] || tally(place)) return;
     }
 }
+
+}  // namespace sharpdnf

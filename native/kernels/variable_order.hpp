@@ -8,6 +8,8 @@
 #include "elimination_order.hpp"
 #include "formula.hpp"
 
+namespace sharpdnf {
+
 // The clauses of every variable.
 struct Occurrences {
     std::vector<int64_t> start;
@@ -36,13 +38,15 @@ inline std::vector<int32_t> levels(const std::vector<int32_t> &order, int64_t nu
 
 // The last to be eliminated comes first: setting it takes the formula apart as the tree decomposition does. Beyond
 // what the search may cost, the variables that are left come first by falling frequency.
-inline std::vector<int32_t> order_by_elimination(const Formula &f, const Occurrences &at, int64_t max_work, Pace &pace) {
+inline std::vector<int32_t> order_by_elimination(const Formula &f, const Occurrences &at, int64_t max_work,
+                                                 Pace &pace) {
     constexpr int64_t kWide = 24;  // wider clauses are joined piece by piece
     EliminationGraph graph(f.num_vars, pace);
     const auto variable = [](int32_t lit) { return lit >> 1; };
     for (int64_t c = 0; c < f.num_clauses; ++c)
         for (int64_t i = f.indptr[c]; i < f.indptr[c + 1]; i += kWide)
-            graph.join(f.literals + std::max(f.indptr[c], i - 1), f.literals + std::min(f.indptr[c + 1], i + kWide), variable);
+            graph.join(f.literals + std::max(f.indptr[c], i - 1), f.literals + std::min(f.indptr[c + 1], i + kWide),
+                       variable);
     graph.finish();
     const EliminationPlan plan = graph.eliminate(true, 0, std::numeric_limits<double>::infinity(), max_work, 1000);
     std::vector<int32_t> order;
@@ -70,7 +74,8 @@ inline std::vector<int32_t> order_by_force(const Formula &f, const std::vector<i
             }
             span += high - low;
             const double centre = sum / static_cast<double>(f.indptr[c + 1] - f.indptr[c]);
-            for (int64_t i = f.indptr[c]; i < f.indptr[c + 1]; ++i) pull[f.literals[i] >> 1] += centre, ++weight[f.literals[i] >> 1];
+            for (int64_t i = f.indptr[c]; i < f.indptr[c + 1]; ++i)
+                pull[f.literals[i] >> 1] += centre, ++weight[f.literals[i] >> 1];
             pace.check(2 * (f.indptr[c + 1] - f.indptr[c]));
         }
         if (!(span < least)) break;
@@ -122,7 +127,9 @@ class KindsOrder {
     }
 
   private:
-    static uint64_t weigh(int32_t lit) { return mix(static_cast<uint64_t>(lit) * 0x9e3779b97f4a7c15ULL + 0x632be59bd9b4e019ULL); }
+    static uint64_t weigh(int32_t lit) {
+        return mix(static_cast<uint64_t>(lit) * 0x9e3779b97f4a7c15ULL + 0x632be59bd9b4e019ULL);
+    }
 
     struct Split {
         int32_t past, literal, count;
@@ -138,7 +145,8 @@ class KindsOrder {
             const int32_t c = at_.clause[i], lit = at_.literal[i];
             const bool first_of_past = slot_of(past_[c], 1 - (lit & 1)) < 0;
             int32_t &slot = slot_of(past_[c], lit & 1);
-            if (slot < 0) slot = static_cast<int32_t>(splits_.size()), splits_.push_back({past_[c], lit, 0, first_of_past, 0, 0});
+            if (slot < 0)
+                slot = static_cast<int32_t>(splits_.size()), splits_.push_back({past_[c], lit, 0, first_of_past, 0, 0});
             Split &split = splits_[slot];
             ++split.count;
             split.removed += mix(ahead_[c]), split.added += mix(ahead_[c] - weigh(lit));
@@ -187,12 +195,14 @@ class KindsOrder {
     const Formula &f_;
     const Occurrences &at_;
     Pace &pace_;
-    std::vector<int32_t> past_;      // of every clause: which past it has
-    std::vector<uint64_t> ahead_;    // of every clause: the sum over its literals still ahead
-    std::vector<uint64_t> sign_;     // of every past: the sum over its clauses' futures
-    std::vector<int32_t> members_;   // of every past: its clauses
+    std::vector<int32_t> past_;     // of every clause: which past it has
+    std::vector<uint64_t> ahead_;   // of every clause: the sum over its literals still ahead
+    std::vector<uint64_t> sign_;    // of every past: the sum over its clauses' futures
+    std::vector<int32_t> members_;  // of every past: its clauses
     std::unordered_map<uint64_t, int32_t> kinds_;
     std::vector<Split> splits_;
     std::vector<int32_t> slots_;
     int64_t work_ = 0;
 };
+
+}  // namespace sharpdnf

@@ -9,6 +9,8 @@
 
 #include "text.hpp"
 
+namespace sharpdnf {
+
 // One double per variable, "not declared" until set. Pages that nobody writes cost nothing, so a header may
 // announce many variables before the text has shown that it is large enough to mean it.
 class SparseDoubles {
@@ -61,7 +63,9 @@ struct ScaleProduct {
 
 // The sum of two weights that can be held as (p, sum), or a failure.
 inline double check_pair(int64_t variable, double positive, double negative) {
-    const auto fail_pair = [&](const char *what) { throw ParseFailure{"variable " + std::to_string(variable) + ": " + what}; };
+    const auto fail_pair = [&](const char *what) {
+        throw ParseFailure{"variable " + std::to_string(variable) + ": " + what};
+    };
     if (positive < 0.0 || negative < 0.0) fail_pair("1 - w would be negative: expected a weight for both literals");
     double sum = positive + negative;
     if (std::abs(sum - 1.0) <= 0x1p-52) sum = 1.0;  // 0.1 and 0.9 are meant to add up to 1
@@ -71,3 +75,5 @@ inline double check_pair(int64_t variable, double positive, double negative) {
         fail_pair("one weight vanishes beside the other in double precision");
     return sum;
 }
+
+}  // namespace sharpdnf

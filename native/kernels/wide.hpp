@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <limits>
 
+namespace sharpdnf {
+
 struct Wide {
     double m = 0.0;  // 0 or in [2^-256, 2^256)
     int64_t e = 0;
@@ -52,10 +54,14 @@ inline Wide operator+(const Wide &a, const Wide &b) {
     if (a.m == 0.0) return b;
     if (b.m == 0.0) return a;
     Wide out = a;
-    if (a.e == b.e) out.m += b.m;
-    else if (a.e == b.e + 1) out.m += b.m * Wide::kInverseStep;
-    else if (b.e == a.e + 1) out = Wide{b.m + a.m * Wide::kInverseStep, b.e};
-    else return a.e > b.e ? a : b;
+    if (a.e == b.e)
+        out.m += b.m;
+    else if (a.e == b.e + 1)
+        out.m += b.m * Wide::kInverseStep;
+    else if (b.e == a.e + 1)
+        out = Wide{b.m + a.m * Wide::kInverseStep, b.e};
+    else
+        return a.e > b.e ? a : b;
     if (out.m >= Wide::kBig) out.settle();
     return out;
 }
@@ -69,10 +75,15 @@ inline bool operator<(const Wide &a, const Wide &b) {
 inline Wide minus(const Wide &a, const Wide &b) {
     if (b.m == 0.0) return a;
     double gap = 0.0;
-    if (a.e == b.e) gap = a.m - b.m;
-    else if (a.e == b.e + 1) gap = a.m - b.m * Wide::kInverseStep;
-    else if (a.e > b.e) gap = a.m;
+    if (a.e == b.e)
+        gap = a.m - b.m;
+    else if (a.e == b.e + 1)
+        gap = a.m - b.m * Wide::kInverseStep;
+    else if (a.e > b.e)
+        gap = a.m;
     Wide out{gap > 0.0 ? gap : 0.0, a.e};
     out.settle();
     return out;
 }
+
+}  // namespace sharpdnf
