@@ -99,8 +99,8 @@ SHARPDNF_CLONES void backwards(const CompiledView &c, int64_t first, int64_t las
     }
 }
 
-// Memory for eight rows: hit[8 i + r] and miss[8 i + r] are P and 1 - P of node i in row r, literal[8 l + r] the
-// probability of literal l, slope[8 v + r] what is asked of variable v.
+// Memory for sixteen rows: hit[16 i + r] and miss[16 i + r] are P and 1 - P of node i in row r, literal[16 l + r] the
+// probability of literal l, slope[16 v + r] what is asked of variable v.
 struct RowBlock {
     std::vector<double> hit, miss, flow, literal, slope, behind;
 
@@ -114,7 +114,7 @@ struct RowBlock {
         behind.resize(kRows * (static_cast<std::size_t>(widest) + 1));
     }
 
-    // Rows first to first + count - 1; the last one fills what is left of the eight.
+    // Rows first to first + count - 1; the last one fills what is left of the sixteen.
     void read(const BatchRequest &asked, int64_t first, int count) {
         for (int r = 0; r < kRows; ++r) {
             const double *row = asked.probs + asked.num_vars * (first + std::min(r, count - 1));

@@ -1,4 +1,4 @@
-// A circuit under many rows of probabilities, eight at a time: values forwards, derivatives backwards.
+// A circuit under many rows of probabilities, sixteen at a time: values forwards, derivatives backwards.
 //
 // P and 1 - P of every node are kept side by side as doubles, so nothing cancels at either end. All factors are at most
 // 1, so what underflows on the way would underflow in the result too; rows whose P itself is beyond what doubles hold
@@ -17,7 +17,7 @@ namespace sharpdnf {
 
 enum class Slopes { none, of_prob, of_log };
 
-inline constexpr int kRows = 8;
+inline constexpr int kRows = 16;  // two vectors at the widest, so that one does not wait for the other
 
 // What is asked: log P of `outputs` nodes under `rows` rows of probabilities, and with slopes the sums over the outputs
 // of weight[outputs r + o] times d P / d prob, or d log P / d prob.

@@ -122,16 +122,17 @@ class Probability(torch.nn.Module):
 
     # --- in numpy ---------------------------------------------------------------------------------------------------
 
-    def _log_probs(self, rows: FloatArray) -> FloatArray:
-        """float64[k, outputs]: log P under every row."""
-        out = np.empty((len(rows), self.num_outputs))
+    def _log_probs(self, rows: FloatArray, *, slopes: bool) -> tuple[FloatArray, FloatArray]:
+        """(float64[k, outputs]: log P under every row; float64[k, n]: with ``slopes``, the gradients of one output)."""
+        out, gradient = np.empty((len(rows), self.num_outputs)), np.empty(0)
         if self._compiled is not None:
-            found, _ = self._compiled.batch(self._outputs, rows, threads=self._threads)
+            ones = np.ones((len(rows), 1)) if slopes else None
+            found, gradient = self._compiled.batch(self._outputs, rows, ones, of_log=self.log, threads=self._threads)
             out[:, self._places] = found.reshape(len(rows), len(self._places))
         for part in self._sampled:
             for r, row in enumerate(rows):
                 out[r, part.output] = part.log_prob(row, successes_needed(self.epsilon, self.delta), self._limit)
-        return out
+        return out, gradient.reshape(rows.shape) if slopes else gradient
 
     def _pull_back(self, rows: FloatArray, weights: FloatArray) -> FloatArray:
         """float64[k, n]: the sum over the outputs of weight times gradient, for every row."""
@@ -162,33 +163,37 @@ class Probability(torch.nn.Module):
 
 
 class _Evaluate(torch.autograd.Function):
-    """What torch's differentiation calls. Second derivatives are an error."""
+    """What torch's differentiation calls. Second derivatives are an error.
+
+    One compiled output is differentiated on the way forwards, while its values are at hand. Several are on the way
+    back, when it is known what each of them weighs: one pass for all.
+    """
 
     @staticmethod
     def forward(ctx: Any, probs: torch.Tensor, module: Probability) -> torch.Tensor:
         rows = _as_rows(probs)
         _check(rows)
-        ctx.save_for_backward(probs)
-        ctx.module = module
-        found = module._log_probs(rows)
+        ctx.module, ctx.at_once = module, ctx.needs_input_grad[0] and module.exact == (True,)
+        found, slopes = module._log_probs(rows, slopes=ctx.at_once)
+        ctx.save_for_backward(torch.from_numpy(slopes).to(probs) if ctx.at_once else probs)
         return torch.from_numpy(found if module.log else np.exp(found)).to(probs)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None]:
-        (probs,) = ctx.saved_tensors
-        weights = np.ascontiguousarray(grad.detach().to("cpu", torch.float64).numpy())
-        return torch.from_numpy(ctx.module._pull_back(_as_rows(probs), weights)).to(probs), None
+        (saved,) = ctx.saved_tensors
+        if ctx.at_once:
+            return grad * saved, None
+        return torch.from_numpy(ctx.module._pull_back(_as_rows(saved), _as_rows(grad))).to(saved), None
 
 
-def _as_rows(probs: torch.Tensor) -> FloatArray:
-    return np.ascontiguousarray(probs.detach().to("cpu", torch.float64).numpy())
+def _as_rows(values: torch.Tensor) -> FloatArray:
+    return np.ascontiguousarray(values.detach().to("cpu", torch.float64).numpy())
 
 
 def _check(rows: FloatArray) -> None:
-    bad = ~((rows >= 0.0) & (rows <= 1.0))
-    if bad.any():
-        row, variable = (int(i) for i in np.argwhere(bad)[0])
+    if rows.size and not (rows.min() >= 0.0 and rows.max() <= 1.0):  # of numbers of which one is NaN both are NaN
+        row, variable = (int(i) for i in np.argwhere(~((rows >= 0.0) & (rows <= 1.0)))[0])
         raise ValueError(f"row {row}, variable {variable}: {rows[row, variable]} is not a probability in [0, 1]")
 
 
