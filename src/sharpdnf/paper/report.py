@@ -93,7 +93,7 @@ SET_TITLES = {
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table as text cells; ``number`` is the paper's, or a letter for what the paper has not."""
+    """A table as text cells. ``number`` is the paper's number, or a letter for a table that the paper does not have."""
 
     number: str
     title: str
@@ -129,7 +129,7 @@ def errors(rows: Sequence[Row], source: str) -> FloatArray:
 
 
 def _accuracy_lines(name: str, rows: Sequence[Row], paper: Accuracies) -> list[tuple[str, ...]]:
-    """The paper's line, ours with its interval, the two baselines."""
+    """The lines of one group of formulas: the paper's figures, ours with their intervals, and the two baselines."""
     if not rows:
         return []
     lines = [(name, "paper", "", *(f"{value:.2f}" for value in paper))]
@@ -255,7 +255,7 @@ def runtime_tables(runtimes: Sequence[Runtime]) -> list[Table]:
 
 
 def who_wins(runtimes: Sequence[Runtime]) -> str:
-    """Plainly: in how many cells the network is the faster one, and how many times as long it takes."""
+    """A sentence for each rival: in how many cells the network is faster, and how many times as long it takes."""
     seconds = {(r.engine, r.n, r.w): r.seconds for r in runtimes}
     cells = [(n, w) for engine, n, w in seconds if engine == "neural"]
     sentences = []
@@ -388,8 +388,8 @@ def _preamble(rows: Sequence[Row]) -> str:
     return (
         f"Formulas measured: {counted or 'none'}. Weights (sha256): {weights or '-'}. "
         f"Labels: relative error {epsilon or '-'} (0 is exact). In brackets "
-        "95 % Wilson intervals. Where a set is smaller than the paper's it is a seeded stratified subset, one "
-        "distribution a formula. Training draws fresh formulas of the training composition, so the Training Set lines "
-        "are formulas drawn like those, not formulas seen. `conditioned` is the engine of that name (no guarantee, "
+        "95 % Wilson intervals. Where a set is smaller than the paper's it is a seeded stratified subset with one "
+        "distribution per formula. Training draws fresh formulas of the training composition, so the lines of the "
+        "Training Set are formulas drawn like those, not formulas seen. `conditioned` is an engine (no guarantee, "
         "deterministic, linear time); `independent clauses` is 1 - prod(1 - p(C))."
     )
