@@ -1,6 +1,10 @@
-#include "arrays.hpp"
-
 #include "compiled_batch.hpp"
+
+#include <nanobind/stl/pair.h>
+
+#include <utility>
+
+#include "arrays.hpp"
 
 namespace sharpdnf {
 
@@ -26,7 +30,7 @@ void bind_compiled(nb::module_ &m) {
             interruptible([&](Poll &poll) {
                 compiled_batch(compiled, asked, threads, poll, log_prob.data(), slopes ? slope.data() : nullptr);
             });
-            return nb::make_tuple(to_numpy(std::move(log_prob)), to_numpy(std::move(slope)));
+            return std::make_pair(to_numpy(std::move(log_prob)), to_numpy(std::move(slope)));
         },
         nb::arg("kind"), nb::arg("a"), nb::arg("b"), nb::arg("var"), nb::arg("literals"), nb::arg("outputs"),
         nb::arg("probs"), nb::arg("rows"), nb::arg("num_vars"), nb::arg("weights"), nb::arg("slopes"),
