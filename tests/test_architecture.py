@@ -16,6 +16,7 @@ PACKAGE = Path(sharpdnf.__file__).parent
 LAYERS = [
     "errors streams notebook",
     "files bulk",
+    "drawing",
     "estimate",
     "_native",
     "dnf algebra",

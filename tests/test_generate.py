@@ -299,7 +299,7 @@ def test_pure_in_spec_and_rng(family: str, options: dict[str, object]) -> None:
         ("paper", {"num_vars": 100, "num_clauses": 25, "width": 3}, "too few"),
         ("paper", {"num_vars": 10, "num_clauses": 25, "width": 11}, "different variables"),
         ("paper", {"num_vars": 40, "num_clauses": 30, "width": 34}, "in 100000 tries"),
-        ("paper", {"num_vars": 10, "num_clauses": 25, "width": (5, 3)}, "no range"),
+        ("paper", {"num_vars": 10, "num_clauses": 25, "width": (5, 3)}, "smaller to a larger"),
         ("paper", {"num_vars": 10, "num_clauses": 25, "width": 3, "variant": "prose"}, "variant"),
         ("paper", {"num_vars": 2**40, "num_clauses": 2**40, "width": 3}, "too many"),
         ("uniform", {"num_vars": 0, "num_clauses": 3, "width": 1}, "num_vars"),

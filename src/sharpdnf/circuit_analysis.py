@@ -26,8 +26,10 @@ from sharpdnf.relax import relax
 from sharpdnf.sensitivity import Influence, _binomial_bounds, _is_met, exact_influence
 
 COMPILE_WORK, COMPILE_WORK_PER_INPUT = 20_000_000, 64
-"""Gate inputs looked at for a compilation before draws are cheaper: about half a second."""
+"""When drawing is cheaper than compiling: a compilation may look at COMPILE_WORK gate inputs, and at
+COMPILE_WORK_PER_INPUT times the circuit's own, which takes about half a second."""
 MAX_DRAWS = 1 << 23
+"""How many worlds are drawn at most for influences before they come back with ``met=False``."""
 _IMPOSSIBLE = "the circuit has probability 0: nothing can be conditioned on it"
 
 
@@ -36,7 +38,9 @@ def compile_cheaply(circuit: Circuit, limit: Limit, *, insist: bool = False) -> 
     if insist:
         compiled = compile_circuit(one_output(circuit), limit)
         if compiled is None:
-            raise LimitError("the circuit could not be compiled within the limit")
+            raise LimitError(
+                "the circuit could not be compiled within the limit: give more time, or leave out exact=True"
+            )
         return compiled
     half = replace(limit, deadline=min(limit.deadline, time.monotonic() + limit.seconds_left / 2.0))
     work = COMPILE_WORK + COMPILE_WORK_PER_INPUT * circuit.num_inputs
@@ -44,7 +48,10 @@ def compile_cheaply(circuit: Circuit, limit: Limit, *, insist: bool = False) -> 
 
 
 def conjunction(left: DNF | Circuit, right: DNF | Circuit) -> Circuit:
-    """left and right as one circuit. Variables are the same by name, or by number."""
+    """The circuit that is true where both formulas are.
+
+    Variables with the same name are one variable; without names, variables with the same number are.
+    """
     from sharpdnf.builder import Builder
 
     both = [one_output(Circuit.from_dnf(side) if isinstance(side, DNF) else side) for side in (left, right)]

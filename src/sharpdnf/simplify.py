@@ -18,9 +18,9 @@ from sharpdnf.dnf import DNF, IntArray
 from sharpdnf.estimate import log1mexp
 
 NOTES = ("impossible", "duplicate", "absorbed", "fixed", "negated_units", "factored", "solved")
-"""Clauses with a literal of probability 0, repeated clauses, clauses that hold another one, variables of probability
-0 or 1, literals dropped because of one-literal clauses (l or (~l and D) is l or D), literals common to all clauses,
-components solved exactly."""
+"""What ``Simplified.notes`` counts, in the order of the names: clauses with a literal of probability 0; repeated
+clauses; clauses that contain another one; variables of probability 0 or 1; literals dropped because of one-literal
+clauses (l or (~l and D) is l or D); literals common to all clauses; components solved exactly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Simplified:
     rounding: float
     """The relative error that rounding may have made in F, 1 - F, M and 1 - M."""
     notes: dict[str, int]
-    """How many of each of NOTES, where there were any."""
+    """How many things were removed, by the names in NOTES; a name with nothing removed is missing."""
 
     @property
     def variables(self) -> IntArray:
@@ -49,7 +49,7 @@ class Simplified:
 
     @property
     def alone(self) -> bool:
-        """Whether what remains is the whole: F = 1 and M = 1."""
+        """Whether the probability of what remains is already that of the original: F = 1 and M = 1."""
         return self.log_cofactor == -math.inf and self.log_hit == -math.inf
 
     def combine(self, log_mu: float) -> float:

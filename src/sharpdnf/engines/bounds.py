@@ -31,7 +31,8 @@ from sharpdnf.engines.registry import engine
 from sharpdnf.estimate import Estimate, Limit
 
 PAIRS_PER_LITERAL, MAX_PAIRS = 16, 20_000_000
-"""The second pass may look at this many pairs per literal (and some for free), so that it stays linear."""
+"""The second pass may look at 100,000 pairs of clauses and PAIRS_PER_LITERAL more per literal, but never more than
+MAX_PAIRS, so that it stays linear in the size of the formula."""
 
 
 def certified_bounds(dnf: DNF, *, pairs: bool = True, seconds: float = math.inf) -> tuple[float, float]:

@@ -31,7 +31,7 @@ from sharpdnf.estimate import Estimate, Limit, safe_log
 
 LANES = 512
 LOOKS_DELTA = 0.1
-"""The part of delta that the looks before the last share."""
+"""The share of delta that all looks before the last have together."""
 _NO_COVER = (np.zeros(1, np.int64), np.zeros(0, np.int32))
 Counts = npt.NDArray[np.int64]
 
@@ -101,7 +101,7 @@ def draw(
 
 
 def relative_estimate(tally: Tally, output: int, epsilon: float, delta: float, k: int) -> Estimate:
-    """What k successes say: (k - 1)/(N - 1), times S'."""
+    """The answer after k successes in N draws: (k - 1)/(N - 1), times the scale S'."""
     sure = min(0.0, tally.log_scale)
     draws = int(tally.draws[output])
     log_prob = min(sure, tally.log_scale + math.log((k - 1) / (draws - 1)))
@@ -179,7 +179,7 @@ Rule = Callable[[int, int, float], tuple[float, float]]
 
 
 def looks_at(epsilon: float, delta: float) -> tuple[list[tuple[int, float]], tuple[int, float, Rule]]:
-    """((draws, delta) of the looks before the last, (draws, delta, rule) of the last)."""
+    """When the draws are looked at: (draws, delta) of every look but the last, and (draws, delta, rule) of the last."""
     most = draws_needed(epsilon, delta)
     early = [LANES << j for j in range(60) if (LANES << j) <= most // 2]
     if not early:
@@ -222,7 +222,10 @@ def _additive_estimate(
 
 
 def kl_interval(successes: int, draws: int, delta: float) -> tuple[float, float]:
-    """{q : draws KL(mean, q) <= log(2 / delta)}: holds for a fixed number of draws with probability 1 - delta."""
+    """The interval {q : draws KL(mean, q) <= log(2 / delta)}.
+
+    It holds with probability 1 - delta for a number of draws that was fixed beforehand.
+    """
     room = math.log(2.0 / delta)
     mean = successes / draws
 
@@ -238,7 +241,10 @@ def kl_interval(successes: int, draws: int, delta: float) -> tuple[float, float]
 
 
 def mixture_interval(successes: int, draws: int, delta: float) -> tuple[float, float]:
-    """Where the mixed likelihood ratio is at most 1 / delta: holds at all numbers of draws together."""
+    """The interval in which the mixed likelihood ratio is at most 1 / delta.
+
+    It holds with probability 1 - delta for all numbers of draws together, so one may stop at any of them.
+    """
     a, b = successes + 0.5, draws - successes + 0.5
     log_mixed = math.lgamma(a) + math.lgamma(b) - math.lgamma(draws + 1.0) - 2.0 * math.lgamma(0.5)
     room = -math.log(delta)
@@ -317,7 +323,7 @@ def sample_posterior(
 def sample_rows(
     circuit: Circuit, k: int, *, seed: int, limit: Limit, cover: Cover | None
 ) -> tuple[npt.NDArray[np.bool_], int]:
-    """(bool[k, n] satisfying assignments, how many were made), each as the variables are given the event."""
+    """(bool[k, n] assignments drawn from the variables' distribution given the event, how many were made)."""
     rows, made = _native.circuit_models(
         *circuit.arrays,
         circuit.prob,

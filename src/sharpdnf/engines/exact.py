@@ -132,7 +132,7 @@ def eliminate_factors(
     *,
     operations: float = 2.0**36,
 ) -> tuple[float, float] | None:
-    """(log of the sum over all assignments of the product of factors and weights, operations); None at a limit.
+    """Sums the product of factors and weights over all assignments: (log of the sum, operations); None at a limit.
 
     Factor i is over the variables ``scopes[i]``; entry e of ``tables[i]``, of 2^width entries, is its value where
     variable ``scopes[i][j]`` is bit j of e. ``weights``, shape (n, 2), are those of each variable being true and

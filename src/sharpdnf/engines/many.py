@@ -39,7 +39,7 @@ def count_many(
     numbers: IntArray | None = None,
     **options: Any,
 ) -> Table:
-    """Counts every formula as ``count`` does; returns columns, one entry a formula. ``delta`` holds for each of them.
+    """Counts every formula as ``count`` does; returns columns with one entry per formula. ``delta`` holds for each.
 
     Columns: prob, lower, upper, certified_lower, certified_upper, complement, complement_lower, complement_upper,
     their log_ versions, guarantee, of, engine, samples, met, seed (of the whole run, the same in every row).
@@ -154,7 +154,7 @@ def _with_plain(columns: Table, seed: int) -> Table:
 def _exp(logs: npt.NDArray[np.float64], name: str) -> npt.NDArray[np.float64]:
     """The numbers themselves, a lower end rounded down and an upper end up, as the fields of Estimate are.
 
-    Two units in the last place: of a normal number by the factor, of one below them by the sum.
+    They move outwards by two units in the last place: by a factor, and for numbers below the normal ones by a sum.
     """
     values: npt.NDArray[np.float64] = np.exp(logs)
     if name.endswith("lower"):

@@ -61,7 +61,7 @@ def plan(config: DatasetConfig) -> list[Shard]:
 
 
 def label_formula(config: DatasetConfig, split: str, index: int, label: Labeller) -> dict[str, Any]:
-    """The row of formula ``index``: any example can be rebuilt alone."""
+    """The row of formula ``index`` of a set. It depends on nothing else, so any example can be rebuilt alone."""
     what = member(split, index, 0, config.seed)
     dnf = draw(what, config.seed, config.variant)
     epsilon = config.train_epsilon if split == "train" else config.test_epsilon
@@ -110,7 +110,7 @@ def build(
         _claim(config, directory)
         total = sum(len(s.indices) for s in shards)
         missing = [s for s in shards if _verified(config, directory, s) is None]
-        if missing:  # a damaged dataset is not complete, whatever was true before
+        if missing:  # a damaged dataset must not pass for complete because it once was
             (directory / MANIFEST).unlink(missing_ok=True)
         done = total - sum(len(s.indices) for s in missing)
         began, made = time.monotonic(), 0
