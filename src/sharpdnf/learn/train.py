@@ -120,6 +120,8 @@ class Trainer:
 
     def __post_init__(self) -> None:
         run = self.config.run
+        if run.batches % self.world:
+            raise ConfigError(f"run.batches = {run.batches} cannot be shared evenly by {self.world} processes")
         torch.manual_seed(run.seed)
         self.objective = Objective(self.config).to(run.device)
         if run.init and self.rank == 0:
@@ -137,8 +139,6 @@ class Trainer:
         self.steps = self._count_steps()
         self.end = min(self.config.run.stop or self.steps, self.steps)
         self.module = self.objective
-        if run.batches % self.world:
-            raise ConfigError(f"run.batches = {run.batches} cannot be shared evenly by {self.world} processes")
         if self.world > 1:
             unused = self.config.network.iterations == 1
             self.module = nn.parallel.DistributedDataParallel(self.objective, find_unused_parameters=unused)
