@@ -17,12 +17,20 @@ from sharpdnf.sql.backends.dialect import tokens_of
 from sharpdnf.sql.backends.names import quoted
 from sharpdnf.sql.backends.protocol import Catalog, Relation, Uncertain
 from sharpdnf.sql.bind.tables import Environment, Tables
-from sharpdnf.sql.parse.allowed import PROBABILITY_FUNCTIONS, called_names, check_functions
+from sharpdnf.sql.parse.allowed import PROBABILITY_FUNCTIONS, TABLE_FUNCTIONS, called_names, check_functions
 from sharpdnf.sql.parse.faithful import standing
 from sharpdnf.sql.parse.text import parse_select
 from sharpdnf.sql.refusal import refuse
 
 RESERVED = "_sharpdnf_"
+ROW_MAKERS = TABLE_FUNCTIONS | frozenset(
+    [
+        "unnest", "generate_subscripts", "json_each", "json_tree", "json_each_text", "jsonb_each", "jsonb_each_text",
+        "json_array_elements", "json_array_elements_text", "jsonb_array_elements", "jsonb_array_elements_text",
+        "json_object_keys", "jsonb_object_keys", "regexp_matches", "regexp_split_to_table", "string_to_table",
+    ]
+)  # fmt: skip
+"""Table functions that make rows of values, files or frames, and read no table."""
 HIDDEN = {
     "duckdb": frozenset(["rowid"]),
     "sqlite": frozenset(["rowid", "_rowid_", "oid"]),
@@ -81,8 +89,13 @@ class _References(Tables):
         return self._views[relation.key]
 
     def table_touches(self, table: exp.Table, env: Environment) -> bool:
-        if self.cte_key(table, env) is not None or isinstance(table.this, exp.Func):
-            return not isinstance(table.this, exp.Func) and super().table_touches(table, env)
+        if isinstance(table.this, exp.Func):
+            name = (table.this.name if isinstance(table.this, exp.Anonymous) else table.this.sql_name()).lower()
+            if name not in ROW_MAKERS:
+                refuse(f"the table function {name}()", "it can read tables that the query does not show")
+            return False
+        if self.cte_key(table, env) is not None:
+            return super().table_touches(table, env)
         relation = self.relation(table, env)
         touches = self.relation_touches(relation)
         if touches and relation.stored:
