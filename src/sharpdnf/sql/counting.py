@@ -16,6 +16,8 @@ from sharpdnf.engines.many import count_many
 from sharpdnf.sql.emit.lineage import select
 
 Progress = Callable[[int, int], None]
+SUMMARY = "summary"
+"""One answer a group, with the distribution of its aggregates; the alternative is one for every row: "rows"."""
 CHUNK = 2_000
 """Formulas per call where progress is shown."""
 
@@ -34,6 +36,7 @@ class Options:
     progress: Progress | None = None
     numbers: IntArray | None = None
     """The places of the formulas among all answers, where only some of them are counted: draws belong to these."""
+    aggregates: str = SUMMARY
 
     @property
     def timeout(self) -> float | None:
