@@ -23,10 +23,12 @@ from sharpdnf.sql.answers import Answers
 from sharpdnf.sql.backends.names import quoted
 from sharpdnf.sql.backends.protocol import Backend, LineageRows, Relation, Uncertain
 from sharpdnf.sql.bind.tables import Environment, Tables
-from sharpdnf.sql.counting import Counts, Options, Progress, certain, count_with_progress
+from sharpdnf.sql.computed import sorted_by, work_out
+from sharpdnf.sql.counting import Counts, Options, Progress, certain, count_some
 from sharpdnf.sql.emit.lineage import Formulas, Rows, build
 from sharpdnf.sql.expected import Expected, expected_values
 from sharpdnf.sql.limits import watched
+from sharpdnf.sql.outermost import PROB
 from sharpdnf.sql.parse.allowed import check_functions
 from sharpdnf.sql.plan import Plan, make_plan
 from sharpdnf.sql.topk import decide
@@ -45,6 +47,8 @@ from sharpdnf.sql.uncertain import (
 )
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from sharpdnf.sql.sandbox import Limits, Sandbox
 
 ATTEMPTS = 5
@@ -413,14 +417,24 @@ class ProbDB:
         formulas = build(found.clauses, found.indptr, known)
         if plan.always:  # COUNT without GROUP BY has one answer in every world
             counts, kept = certain(1), np.array([0 if len(formulas.batch) else -1])
-        elif plan.cuts or plan.limit is not None:
-            descending = plan.limit is None or plan.order[0].descending
-            counts, kept = decide(formulas.batch, plan.cuts, plan.limit, descending=descending, options=options)
+        elif plan.cuts or plan.top is not None:
+            descending = plan.top is None or plan.order[0].descending
+            counts, kept = decide(formulas.batch, plan.cuts, plan.top, descending=descending, options=options)
             counts = counts.take(kept)
         else:
-            counts = count_with_progress(formulas.batch, options)
-            kept = np.arange(len(formulas.batch))
+            kept = self._first(plan, found, formulas)
+            counts = count_some(formulas.batch, kept, options)
         return self._answers(plan, found, formulas, counts, kept, options, known, reading)
+
+    @staticmethod
+    def _first(plan: Plan, found: LineageRows, formulas: Formulas) -> IntArray:
+        """Which answers to count: where LIMIT takes the first by their own columns, only those."""
+        every = np.arange(len(formulas.batch))
+        by_own = bool(plan.order) and all(key.column.startswith("_c") for key in plan.order)
+        if plan.last is None or plan.computed.chooses or not by_own:
+            return every
+        order = sorted_by(plan.order, found.answers.take(formulas.possible))
+        return np.sort(order[: plan.last])
 
     def _run(self, plan: Plan) -> LineageRows:
         made: list[str] = []
@@ -437,54 +451,49 @@ class ProbDB:
         self, plan: Plan, found: LineageRows, formulas: Formulas, counts: Counts, kept: IntArray, options: Options,
         known: Rows, reading: int,
     ) -> Answers:  # fmt: skip
-        values = found.answers
         formula = kept
         answer = np.zeros(1, dtype=np.int64) if plan.always else formulas.possible[kept]
         expected = []
         if plan.expected:
-            total = 1 if plan.always else len(values)
+            total = 1 if plan.always else len(found.answers)
             computed = expected_values(found, plan.expected, known, options, total)
             expected = [(entry[0], value.take(answer)) for entry, value in zip(plan.expected, computed, strict=True)]
             counts.met &= computed[0].met[answer]
-        shown = values.take(answer) if plan.labels else values.slice(0, 0)
-        order = self._order(plan, shown, counts, expected)
+        shown = found.answers.take(answer) if plan.shape.shown else found.answers.slice(0, 0)
+        order, items = self._chosen(plan, shown, counts, expected)
         if order is not None:
             shown, counts, formula = shown.take(order), counts.take(order), formula[order]
             expected = [(position, value.take(order)) for position, value in expected]
             answer = answer[order]
-        return Answers(plan.labels, shown, counts, formulas, formula, answer, found, self, expected, known, reading)
+        columns = [shown.column(place) if place >= 0 else items.column(-1 - place) for place in plan.places]
+        return Answers(
+            plan.labels, columns, counts, formulas, formula, answer, found, self, expected, known, reading
+        )  # fmt: skip
 
-    @staticmethod
-    def _order(plan: Plan, shown: Any, counts: Counts, expected: list[tuple[int, Expected]]) -> IntArray | None:
-        """The order that ORDER BY asks for; None: as the answers come."""
-        if not plan.order or not plan.labels:
-            return None
+    def _chosen(
+        self, plan: Plan, shown: pa.Table, counts: Counts, expected: list[tuple[int, Expected]]
+    ) -> tuple[IntArray | None, pa.Table]:
+        """(which answers are kept, in order, or None for all as they are; the computed items of these)."""
         import pyarrow as pa
-        import pyarrow.compute as pc
 
-        table = shown.append_column("_prob", pa.array(counts.prob))
-        for i, (_, value) in enumerate(expected):
-            table = table.append_column(f"_e{i}", pa.array(value.value))
-        keys = []
-        for i, key in enumerate(plan.order):
-            column, direction = table.column(key.column), "descending" if key.descending else "ascending"
-            if pa.types.is_nested(column.type):  # NULLs inside would go elsewhere
-                raise SQLError(f"ORDER BY cannot sort by a column of type {column.type}")
-            name = key.column
-            if pa.types.is_dictionary(column.type):  # an ENUM, sorted by its position
-                name, places = f"_place{i}", [chunk.indices for chunk in column.chunks]
-                table = table.append_column(name, pa.chunked_array(places, type=column.type.index_type))
-            table = table.append_column(f"_null{i}", pc.is_null(column))
-            keys.append((f"_null{i}", "descending" if key.nulls_first else "ascending"))
-            if pa.types.is_floating(column.type):  # to a database nan is above every number, to Arrow always last
-                table = table.append_column(f"_nan{i}", pc.is_nan(column))
-                keys.append((f"_nan{i}", direction))
-            keys.append((name, direction))
-        try:
-            order: IntArray = pc.sort_indices(table, sort_keys=keys).to_numpy().astype(np.int64)
-        except pa.ArrowException as error:
-            raise SQLError(f"ORDER BY cannot sort these columns: {error}") from None
-        return order
+        order: IntArray | None = None
+        items = pa.table({})
+        table = shown
+        if plan.order or plan.computed.wanted:
+            table = shown.append_column(PROB, pa.array(counts.prob))
+            for i, (_, value) in enumerate(expected):
+                table = table.append_column(f"_e{i}", pa.array(value.value))
+        if plan.computed.wanted:
+            with watched(self.backend):
+                order, items = work_out(self.backend, plan.computed, table, counts, plan.sql)
+        if plan.order and plan.shape.shown and not plan.computed.order:
+            again = sorted_by(plan.order, table if order is None else table.take(order))
+            order, items = again if order is None else order[again], items.take(again) if items.num_columns else items
+        if plan.limit is not None or plan.offset:
+            if order is None:
+                order = np.arange(len(counts.prob))
+            order, items = order[plan.offset : plan.last], items.slice(plan.offset, plan.limit)
+        return order, items
 
     # ---- rows
 

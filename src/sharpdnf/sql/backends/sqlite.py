@@ -6,7 +6,7 @@ import re
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sqlglot import TokenType, exp
@@ -17,9 +17,12 @@ from sharpdnf.sql.backends.columns import frame_rows, python_columns, sorted_fla
 from sharpdnf.sql.backends.dialect import SQLITE, tokens_of
 from sharpdnf.sql.backends.names import column, file_key, lower, quoted
 from sharpdnf.sql.backends.protocol import ROW_ID, Functions, LineageRows, Relation, Shape
-from sharpdnf.sql.backends.rows import grouped, lock_of, numbering, recopied
+from sharpdnf.sql.backends.rows import grouped, lock_of, numbering, recopied, stored_like
 from sharpdnf.sql.backends.views import parse_view
 from sharpdnf.sql.refusal import refuse
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 VOLATILE = frozenset(["random", "randomblob", "changes", "total_changes", "last_insert_rowid", "load_extension"])
 IMPLIED = frozenset(
@@ -39,6 +42,8 @@ class SQLite:
         self.connection, self.lock = connection, lock_of(connection)
         self._ours = 0
         """How often our own statements changed the list of temporary tables."""
+        self._stored = 0
+        """How many rows our own statements inserted."""
 
     def fold(self, identifier: exp.Identifier) -> str:
         return lower(str(identifier.this))
@@ -223,11 +228,33 @@ class SQLite:
         columns = ", ".join(quoted(n).sql("sqlite") for n in names)
         self.rows(f"DROP TABLE IF EXISTS temp.{target}")
         self.rows(f"CREATE TEMP TABLE {target} ({columns})")
-        marks = ", ".join("?" * len(names))
+        self._insert(target, rows, len(names))
+
+    def _insert(self, target: str, rows: list[list[Any]], columns: int) -> None:
+        """Rows into a temporary table; WITH in front, or Python would begin a transaction."""
+        marks = ", ".join("?" * columns)
         try:
             self.connection.executemany(f"WITH _x AS (SELECT 1) INSERT INTO temp.{target} VALUES ({marks})", rows)
         except sqlite3.Error as error:
             raise SQLError(f"SQLite: {error}") from None
+
+    def store(self, name: str, table: pa.Table, like: str) -> None:
+        names, rows = frame_rows(table)
+        target = quoted(name).sql("sqlite")
+        self.discard(name)
+        try:
+            self.execute(f"CREATE TEMP TABLE {target} AS {stored_like(names, like, self.describe(like) or ())}")
+        except SQLError:  # what the SELECT reads is gone
+            self.execute(f"CREATE TEMP TABLE {target} ({', '.join(quoted(n).sql('sqlite') for n in names)})")
+        before = self.connection.total_changes
+        self._insert(target, rows, len(names))
+        self._stored += self.connection.total_changes - before
+
+    def discard(self, name: str) -> None:
+        self.execute(f"DROP TABLE IF EXISTS temp.{quoted(name).sql('sqlite')}")
+
+    def table(self, sql: str, columns: int) -> pa.Table:
+        return python_columns(self.rows(sql), columns)
 
     def version(self) -> object:
         """``data_version`` counts the commits of other connections, ``total_changes`` the rows that this one changed,
@@ -240,7 +267,7 @@ class SQLite:
             name = quoted(schema).sql("sqlite")
             pragmas = [self.rows(f"PRAGMA {name}.{what}_version")[0][0] for what in ("data", "schema")]
             found.append((schema, pragmas[0], pragmas[1] - (self._ours if schema == "temp" else 0)))
-        return found, self.connection.total_changes
+        return found, self.connection.total_changes - self._stored
 
     def layout(self, item: exp.Expr) -> tuple[tuple[str, str], ...] | None:
         names = self.describe(f"SELECT * FROM {item.sql('sqlite')}")
