@@ -29,20 +29,21 @@ from sharpdnf.errors import ConfigError, SharpDNFError
 from sharpdnf.files import make_folder, sole_writer, write_atomically
 from sharpdnf.learn.checkpoint import RunState, load_checkpoint, load_start, save_checkpoint
 from sharpdnf.learn.config import Config, OptimizerConfig
+from sharpdnf.learn.curve import draw_curves
 from sharpdnf.learn.dataset import Dataset, Epochs
 from sharpdnf.learn.graph import Graph
 from sharpdnf.learn.loss import Heads, Targets, accuracy, answer_loss, graph_of
 from sharpdnf.learn.model import Network, check_device, save_network
 from sharpdnf.learn.stream import Example, Labeller, ahead, draw_batch, num_nodes, pack, validation_slice
 
-LOG_EVERY = 20  # steps a row of log.csv
+LOG_EVERY = 20  # how many steps make one row of log.csv
 LOG_FIELDS = ("step", "loss", "dense", "grad_norm", "learning_rate", "formulas", "variables", "nodes", "seconds",
               "val_loss", "val_error", "val_02", "val_05", "val_10", "val_15")  # fmt: skip
 
 
 @dataclass
 class Report:
-    """What a live progress line shows."""
+    """The state of a run, for a line of progress that is shown while it works."""
 
     step: int = 0
     steps: int = 0
@@ -86,7 +87,7 @@ def learning_rate(config: OptimizerConfig, step: int, steps: int) -> float:
 
 @dataclass
 class Trainer:
-    """One process of a run. ``train`` is the way in."""
+    """One process of a run. It is made by the function ``train``."""
 
     config: Config
     directory: Path
@@ -100,7 +101,7 @@ class Trainer:
     report: Report = field(default_factory=Report)
     objective: Objective = field(init=False)
     module: nn.Module = field(init=False)
-    """What is called for the loss: the objective, or where several processes train, its wrapper that averages."""
+    """What computes the loss: the objective, or, where several processes train, its wrapper that averages gradients."""
     optimizer: torch.optim.Optimizer = field(init=False)
     average: Network | None = field(init=False)
     """The moving average of the weights, if the configuration asks for one."""
@@ -189,18 +190,20 @@ class Trainer:
 
     @property
     def network(self) -> Network:
-        """What the run is for: the average of the weights where one is kept, else the weights."""
+        """The network to validate and keep: the moving average of the weights where there is one, else the weights."""
         network: Network = self.objective.network if self.average is None else self.average
         return network
 
     def save(self) -> None:
+        """Writes a checkpoint, and draws the log so far into loss.png."""
         if self.rank == 0:
             save_checkpoint(self.directory, self.config, self.state, self.objective, self.optimizer, self.average)
+            draw_curves(self.directory / "log.csv", self.directory / "loss.png")
 
     def _restart(self) -> None:
-        """Begins a cycle: the averaged weights, heads and moments that know nothing yet.
+        """Begins a cycle: with the averaged weights, and with heads and moments that know nothing yet.
 
-        It happens at the beginning of a step, before which nothing of the new cycle is in a checkpoint, so a run that is
+        This happens at the beginning of a step, when no checkpoint holds anything of the new cycle: a run that is
         resumed at this very step does it again with the same result.
         """
         torch.manual_seed(self.config.run.seed + self.state.step)
@@ -244,7 +247,7 @@ class Trainer:
             self.sums[name] = self.sums.get(name, 0.0) + value
 
     def _sum_over_processes(self, *values: float) -> list[float]:
-        """What the log and the state say is about all processes, so that it does not depend on their number."""
+        """Adds up values over all processes, so that log and state do not depend on how many there are."""
         if self.world == 1:
             return list(values)
         together = torch.tensor(values, dtype=torch.float64, device=self.config.run.device)
@@ -253,7 +256,8 @@ class Trainer:
         return sums
 
     def _together(self, last: bool) -> contextlib.AbstractContextManager[None]:
-        """Processes exchange gradients once a step, with the last of its batches."""
+        """The context in which a batch's gradients are computed: processes exchange them once per step, with its last
+        batch."""
         if last or not isinstance(self.module, nn.parallel.DistributedDataParallel):
             return contextlib.nullcontext()
         apart: contextlib.AbstractContextManager[None] = self.module.no_sync()
@@ -261,7 +265,10 @@ class Trainer:
 
     @torch.no_grad()
     def _follow(self, average: Network) -> None:
-        """average <- d average + (1 - d) weights; a shorter memory at first, when the start is still in it."""
+        """Moves the average towards the weights: average <- d average + (1 - d) weights.
+
+        In the first steps d is smaller, so that the random start is forgotten sooner.
+        """
         begun = max((restart for restart in self.config.optimizer.restarts if restart <= self.state.step), default=0)
         decay = min(self.config.optimizer.average, (self.state.step - begun + 1) / (self.state.step - begun + 10))
         for kept, current in zip(average.parameters(), self.objective.network.parameters(), strict=True):
@@ -332,7 +339,7 @@ class Trainer:
 
 @contextlib.contextmanager
 def _whole() -> Iterator[None]:
-    """Ctrl-C waits for the end: weights and state change together or not at all, so what is saved can be resumed."""
+    """Holds Ctrl-C back until the block has ended, so that weights and state change together and can be resumed."""
     if threading.current_thread() is not threading.main_thread():  # only there do signals arrive
         yield
         return
@@ -373,7 +380,7 @@ def _process_group(device: str) -> tuple[int, int]:
 def train(
     config: Config, directory: Path, label: Labeller, show: Callable[[Report], None] = lambda report: None
 ) -> Network:
-    """Trains, or resumes, the run in ``directory``; leaves checkpoint, log.csv, best/ and final/ there."""
+    """Trains, or resumes, the run in ``directory``; leaves checkpoint, log.csv, loss.png, best/ and final/ there."""
     torch.set_num_threads(config.run.threads)
     check_device(config.run.device, "run.device")
     try:
@@ -381,7 +388,7 @@ def train(
     except OSError as error:
         raise SharpDNFError(f"{directory} cannot be made: {error.strerror}") from None
     rank, world = _process_group(config.run.device)
-    with sole_writer(directory) if rank == 0 else contextlib.nullcontext():  # the first one writes
+    with sole_writer(directory) if rank == 0 else contextlib.nullcontext():  # only process 0 writes files
         trainer = Trainer(config, directory, label, show, rank, world)
         try:
             network = trainer.run()

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 EPSILON, DELTA = 0.005, 0.01
 """The relative error of the labels that networks are held against, and the probability of missing it."""
-SAVE_SECONDS = 20.0  # work that a kill may lose
-CHUNK_LITERALS = 400_000  # literals of the formulas that are evaluated together; bounds what is lost as well
+SAVE_SECONDS = 20.0  # how many seconds of work may be lost when the process is killed
+CHUNK_LITERALS = 400_000  # literals of the formulas that are evaluated together, which also bounds what is lost
 Say = Callable[[str], None]
 
 
@@ -61,7 +61,7 @@ class Measurer:
         self.open.close()
 
     def with_interval(self, row: Row) -> Row:
-        """A row measured earlier, with the interval that would be shown now: calibration may have come between."""
+        """A row measured earlier with the interval of now, because the network may have been calibrated since."""
         if self.counter.residuals is None:
             return replace(row, log_lower=-math.inf, log_upper=0.0)
         seed = self.labels.seed
@@ -70,7 +70,7 @@ class Measurer:
         return replace(row, log_lower=low, log_upper=high)
 
     def rows(self, members: Sequence[Member]) -> Iterator[list[Row]]:
-        """Rows as they are done; what was labelled on the way is saved with them."""
+        """Yields rows as they are done, and saves the labels that were made on the way."""
         if self.pool is None:
             for chunk in chunks(members):
                 yield _measure(self.counter, self.labels, self.model, self.weights, chunk)
@@ -110,7 +110,10 @@ def _measure(counter: NeuralCounter, labels: Labels, model: str, weights: str, m
 
 
 def measure_set(path: Path, members: Sequence[Member], measurer: Measurer, say: Say) -> None:
-    """Measures what the file has not got from these weights, and drops rows of the set that are not asked for."""
+    """Measures those members for which the file has no row of these weights yet.
+
+    Rows of the same set that are not asked for any more are dropped.
+    """
     name, wanted = members[0].set, {(member.index, member.shift) for member in members}
     others, own = [], []
     for row in read_records(path, Row):

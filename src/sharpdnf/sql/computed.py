@@ -9,7 +9,6 @@ import numpy as np
 from sqlglot import exp
 
 from sharpdnf.dnf import IntArray
-from sharpdnf.errors import SQLError
 from sharpdnf.sql.backends.names import column, quoted
 from sharpdnf.sql.backends.protocol import Backend
 from sharpdnf.sql.counting import Counts
@@ -127,30 +126,3 @@ def _asked(backend: Backend, computed: Computed, answers: pa.Table, like: str) -
         backend.discard(ANSWERS)
     kept: IntArray = found.column(0).to_numpy().astype(np.int64)
     return kept, found.select(list(range(1, 1 + len(computed.items))))
-
-
-def sorted_by(keys: tuple[SortKey, ...], table: pa.Table) -> IntArray:
-    """The order of the rows of a table of answers by columns of it."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    found = []
-    for i, key in enumerate(keys):
-        column, direction = table.column(key.column), "descending" if key.descending else "ascending"
-        if pa.types.is_nested(column.type):  # NULLs inside would go elsewhere
-            raise SQLError(f"ORDER BY cannot sort by a column of type {column.type}")
-        name = key.column
-        if pa.types.is_dictionary(column.type):  # an ENUM, sorted by its position
-            name, places = f"_place{i}", [chunk.indices for chunk in column.chunks]
-            table = table.append_column(name, pa.chunked_array(places, type=column.type.index_type))
-        table = table.append_column(f"_null{i}", pc.is_null(column))
-        found.append((f"_null{i}", "descending" if key.nulls_first else "ascending"))
-        if pa.types.is_floating(column.type):  # to a database nan is above every number, to Arrow always last
-            table = table.append_column(f"_nan{i}", pc.is_nan(column))
-            found.append((f"_nan{i}", direction))
-        found.append((name, direction))
-    try:
-        order: IntArray = pc.sort_indices(table, sort_keys=found).to_numpy().astype(np.int64)
-    except pa.ArrowException as error:
-        raise SQLError(f"ORDER BY cannot sort these columns: {error}") from None
-    return order

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import Any
 
 import numpy as np
 import sqlglot
@@ -17,18 +15,18 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from sharpdnf.dnf import IntArray
-from sharpdnf.errors import MissingExtra, NoUncertainTable, SQLError, UncertainTableError
+from sharpdnf.errors import NoUncertainTable, SQLError, UncertainTableError
 from sharpdnf.estimate import check_tolerance
 from sharpdnf.sql.answers import Answers
 from sharpdnf.sql.backends.names import quoted
+from sharpdnf.sql.backends.parameters import Parameters, with_values
 from sharpdnf.sql.backends.protocol import Backend, LineageRows, Relation, Uncertain
 from sharpdnf.sql.bind.tables import Environment, Tables
-from sharpdnf.sql.computed import sorted_by, work_out
 from sharpdnf.sql.counting import Counts, Options, Progress, certain, count_some
 from sharpdnf.sql.emit.lineage import Formulas, Rows, build
-from sharpdnf.sql.expected import Expected, expected_values
+from sharpdnf.sql.expected import expected_values
 from sharpdnf.sql.limits import watched
-from sharpdnf.sql.outermost import PROB
+from sharpdnf.sql.ordering import choose_answers, first_answers
 from sharpdnf.sql.parse.allowed import check_functions
 from sharpdnf.sql.plan import Plan, make_plan
 from sharpdnf.sql.topk import decide
@@ -46,121 +44,10 @@ from sharpdnf.sql.uncertain import (
     layout,
 )
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from sharpdnf.sql.sandbox import Limits, Sandbox
-
 ATTEMPTS = 5
 """How often a query is planned anew because a table got other columns meanwhile."""
 SPARE = 1_000_000
 """Numbers that readings may waste, beside as many as there are rows: each takes a new range."""
-
-
-@overload
-def connect(source: Any = None, *, sandbox: Literal[False] = False) -> ProbDB: ...
-
-
-@overload
-def connect(source: Any = None, *, sandbox: Literal[True] | Limits) -> Sandbox: ...
-
-
-def connect(source: Any = None, *, sandbox: bool | Limits = False) -> ProbDB | Sandbox:
-    """Opens a database for probabilistic SQL.
-
-    ``source`` is a DuckDB or SQLite file (opened read-only), a Parquet, CSV or JSON file (a table named after it), a
-    PostgreSQL address (``postgresql://...``), a duckdb, sqlite3 or psycopg connection, or None for an empty DuckDB
-    that data frames are registered with. Only temporary tables are ever created. Close it, or use ``with``.
-
-    ``sandbox``, for SQL text that comes from someone else, runs every query in a process of its own, without access to
-    files and under ``Limits`` of time and memory (``sandbox.py``); it takes DuckDB and data files, or None.
-    """
-    if sandbox is not False:
-        return _sandbox(source, None if sandbox is True else sandbox)
-    return ProbDB(_backend(source), ours=source is None or isinstance(source, str | os.PathLike))
-
-
-def _sandbox(source: Any, limits: Limits | None) -> Sandbox:
-    from sharpdnf.sql.sandbox import Sandbox
-
-    if source is None:
-        return Sandbox(None, limits)
-    if not isinstance(source, str | os.PathLike) or os.fspath(source).startswith(("postgresql://", "postgres://")):
-        raise SQLError("a sandbox is a process of its own: it takes a DuckDB or data file, or None, not a connection")
-    path = Path(source).resolve()
-    if not path.is_file():
-        raise SQLError(f"no database file {os.fspath(source)!r}")
-    try:
-        from sharpdnf.sql.backends.duckdb import READERS
-    except ImportError:
-        raise MissingExtra("connect", "sql") from None
-    if path.suffix.lower() not in READERS:
-        return Sandbox(str(path), limits)
-    found = Sandbox(None, limits)
-    found.register(path.name.split(".")[0], path)
-    return found
-
-
-def _backend(source: Any) -> Backend:
-    if source is None or isinstance(source, str | os.PathLike):
-        return _open("" if source is None else os.fspath(source))
-    kinds = [kind for kind in type(source).__mro__ if kind.__name__ in ("Connection", "DuckDBPyConnection")]
-    package = kinds[-1].__module__.split(".")[0].lstrip("_") if kinds else ""
-    if package == "duckdb":
-        from sharpdnf.sql.backends.duckdb import DuckDB
-
-        return DuckDB(source)
-    if package == "sqlite3":
-        from sharpdnf.sql.backends.sqlite import SQLite
-
-        return SQLite(source)
-    if package == "psycopg":
-        from sharpdnf.sql.backends.postgres import PostgreSQL
-
-        return PostgreSQL(source)
-    raise TypeError(f"connect takes a path or a duckdb, sqlite3 or psycopg connection, not {type(source).__name__}")
-
-
-def _open(path: str) -> Backend:
-    if path.startswith(("postgresql://", "postgres://")):
-        try:
-            import psycopg
-        except ImportError:
-            raise SQLError("a PostgreSQL address needs psycopg: pip install 'psycopg[binary]'") from None
-        try:
-            return _backend(psycopg.connect(path, autocommit=True))
-        except psycopg.Error as error:
-            raise SQLError(f"cannot connect to PostgreSQL: {error}") from None
-    if path and not Path(path).exists():
-        raise SQLError(f"no database file {path!r}")
-    if path:
-        with open(path, "rb") as file:
-            if file.read(16) == b"SQLite format 3\0":
-                import sqlite3
-
-                return _backend(sqlite3.connect(f"{Path(path).resolve().as_uri()}?mode=ro", uri=True))
-    try:
-        import duckdb
-    except ImportError:
-        raise MissingExtra("connect", "sql") from None
-    from sharpdnf.sql.backends.duckdb import READERS
-
-    if path and Path(path).suffix.lower() in READERS:
-        backend = _quiet(duckdb.connect())
-        backend.register(Path(path).name.split(".")[0], path)
-        return backend
-    try:
-        return _quiet(duckdb.connect(path, read_only=True) if path else duckdb.connect())
-    except duckdb.Error as error:
-        raise SQLError(f"cannot open {path!r}: {error}") from None
-
-
-def _quiet(connection: Any) -> Backend:
-    """A DuckDB of our own: its progress bar would stand between the answers on standard output."""
-    backend = _backend(connection)
-    with watched(backend):
-        backend.execute("SET enable_progress_bar = false")
-    return backend
 
 
 class ProbDB:
@@ -390,6 +277,7 @@ class ProbDB:
     def sql(
         self,
         query: str,
+        params: Parameters | None = None,
         *,
         guarantee: str | None = None,
         epsilon: float = 0.1,
@@ -402,9 +290,11 @@ class ProbDB:
     ) -> Answers:
         """Answers a SELECT: every answer with the probability that it is one.
 
+        ``params`` are the values of the query's marks, in the spelling of the database (``backends/parameters.py``).
         ``epsilon`` and ``delta`` hold for each answer; for HAVING prob() and ORDER BY prob() LIMIT k, delta covers
         all answers together. ``timeout`` limits database and counting together.
         """
+        query = with_values(query, params, self.backend.dialect.name)
         check_tolerance(epsilon, delta)
         if timeout is not None and not timeout >= 0.0:
             raise ValueError(f"timeout must not be negative, not {timeout}")
@@ -422,19 +312,9 @@ class ProbDB:
             counts, kept = decide(formulas.batch, plan.cuts, plan.top, descending=descending, options=options)
             counts = counts.take(kept)
         else:
-            kept = self._first(plan, found, formulas)
+            kept = first_answers(plan, found.answers, formulas.possible)
             counts = count_some(formulas.batch, kept, options)
         return self._answers(plan, found, formulas, counts, kept, options, known, reading)
-
-    @staticmethod
-    def _first(plan: Plan, found: LineageRows, formulas: Formulas) -> IntArray:
-        """Which answers to count: where LIMIT takes the first by their own columns, only those."""
-        every = np.arange(len(formulas.batch))
-        by_own = bool(plan.order) and all(key.column.startswith("_c") for key in plan.order)
-        if plan.last is None or plan.computed.chooses or not by_own:
-            return every
-        order = sorted_by(plan.order, found.answers.take(formulas.possible))
-        return np.sort(order[: plan.last])
 
     def _run(self, plan: Plan) -> LineageRows:
         made: list[str] = []
@@ -460,7 +340,7 @@ class ProbDB:
             expected = [(entry[0], value.take(answer)) for entry, value in zip(plan.expected, computed, strict=True)]
             counts.met &= computed[0].met[answer]
         shown = found.answers.take(answer) if plan.shape.shown else found.answers.slice(0, 0)
-        order, items = self._chosen(plan, shown, counts, expected)
+        order, items = choose_answers(self.backend, plan, shown, counts, expected)
         if order is not None:
             shown, counts, formula = shown.take(order), counts.take(order), formula[order]
             expected = [(position, value.take(order)) for position, value in expected]
@@ -469,31 +349,6 @@ class ProbDB:
         return Answers(
             plan.labels, columns, counts, formulas, formula, answer, found, self, expected, known, reading
         )  # fmt: skip
-
-    def _chosen(
-        self, plan: Plan, shown: pa.Table, counts: Counts, expected: list[tuple[int, Expected]]
-    ) -> tuple[IntArray | None, pa.Table]:
-        """(which answers are kept, in order, or None for all as they are; the computed items of these)."""
-        import pyarrow as pa
-
-        order: IntArray | None = None
-        items = pa.table({})
-        table = shown
-        if plan.order or plan.computed.wanted:
-            table = shown.append_column(PROB, pa.array(counts.prob))
-            for i, (_, value) in enumerate(expected):
-                table = table.append_column(f"_e{i}", pa.array(value.value))
-        if plan.computed.wanted:
-            with watched(self.backend):
-                order, items = work_out(self.backend, plan.computed, table, counts, plan.sql)
-        if plan.order and plan.shape.shown and not plan.computed.order:
-            again = sorted_by(plan.order, table if order is None else table.take(order))
-            order, items = again if order is None else order[again], items.take(again) if items.num_columns else items
-        if plan.limit is not None or plan.offset:
-            if order is None:
-                order = np.arange(len(counts.prob))
-            order, items = order[plan.offset : plan.last], items.slice(plan.offset, plan.limit)
-        return order, items
 
     # ---- rows
 
