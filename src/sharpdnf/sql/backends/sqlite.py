@@ -42,8 +42,8 @@ class SQLite:
         self.connection, self.lock = connection, lock_of(connection)
         self._ours = 0
         """How often our own statements changed the list of temporary tables."""
-        self._stored = 0
-        """How many rows our own statements inserted."""
+        self._inserted = 0
+        """How many rows our own statements put into temporary tables."""
 
     def fold(self, identifier: exp.Identifier) -> str:
         return lower(str(identifier.this))
@@ -228,13 +228,13 @@ class SQLite:
         columns = ", ".join(quoted(n).sql("sqlite") for n in names)
         self.rows(f"DROP TABLE IF EXISTS temp.{target}")
         self.rows(f"CREATE TEMP TABLE {target} ({columns})")
-        self._insert(target, rows, len(names))
+        self._insert(f"temp.{target}", rows, len(names))
 
-    def _insert(self, target: str, rows: list[list[Any]], columns: int) -> None:
-        """Rows into a temporary table; WITH in front, or Python would begin a transaction."""
+    def _insert(self, target: str, rows: Sequence[Sequence[Any]], columns: int) -> None:
+        """WITH in front, or Python would begin a transaction."""
         marks = ", ".join("?" * columns)
         try:
-            self.connection.executemany(f"WITH _x AS (SELECT 1) INSERT INTO temp.{target} VALUES ({marks})", rows)
+            self.connection.executemany(f"WITH _x AS (SELECT 1) INSERT INTO {target} VALUES ({marks})", rows)
         except sqlite3.Error as error:
             raise SQLError(f"SQLite: {error}") from None
 
@@ -246,15 +246,21 @@ class SQLite:
             self.execute(f"CREATE TEMP TABLE {target} AS {stored_like(names, like, self.describe(like) or ())}")
         except SQLError:  # what the SELECT reads is gone
             self.execute(f"CREATE TEMP TABLE {target} ({', '.join(quoted(n).sql('sqlite') for n in names)})")
-        before = self.connection.total_changes
-        self._insert(target, rows, len(names))
-        self._stored += self.connection.total_changes - before
+        self.insert(f"temp.{target}", [tuple(row) for row in rows], len(names))
 
     def discard(self, name: str) -> None:
         self.execute(f"DROP TABLE IF EXISTS temp.{quoted(name).sql('sqlite')}")
 
     def table(self, sql: str, columns: int) -> pa.Table:
         return python_columns(self.rows(sql), columns)
+
+    def insert(self, target: str, rows: Sequence[tuple[Any, ...]], columns: int) -> None:
+        """Puts rows into a temporary table of ours, which does not count as a change of the data."""
+        before = self.connection.total_changes
+        try:
+            self._insert(target, rows, columns)
+        finally:
+            self._inserted += self.connection.total_changes - before
 
     def version(self) -> object:
         """``data_version`` counts the commits of other connections, ``total_changes`` the rows that this one changed,
@@ -267,7 +273,7 @@ class SQLite:
             name = quoted(schema).sql("sqlite")
             pragmas = [self.rows(f"PRAGMA {name}.{what}_version")[0][0] for what in ("data", "schema")]
             found.append((schema, pragmas[0], pragmas[1] - (self._ours if schema == "temp" else 0)))
-        return found, self.connection.total_changes - self._stored
+        return found, self.connection.total_changes - self._inserted
 
     def layout(self, item: exp.Expr) -> tuple[tuple[str, str], ...] | None:
         names = self.describe(f"SELECT * FROM {item.sql('sqlite')}")
