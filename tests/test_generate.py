@@ -62,8 +62,9 @@ def test_allocation_is_a_uniform_composition() -> None:
     draws, r = 4000, rng(5)
     for _ in range(draws):
         widths = np.array([2, 2, 3], dtype=np.int64)
-        variables, _, done = _native.generate_paper(widths, 4, 0, 0, True, int(r.integers(2**63)), 1000)
-        assert done
+        placed = _native.generate_paper(widths, 4, 0, 0, True, int(r.integers(2**63)), 1000)
+        variables = placed.variables
+        assert placed.done
         seen[tuple(np.bincount(variables, minlength=4).tolist())] += 1
     expected = draws / len(possible)
     assert set(seen) <= set(possible)
@@ -130,7 +131,7 @@ def test_half_of_the_allocations_succeed() -> None:
     n, m, w, p, r = 1000, 750, 5, 4, rng(2)
     own = generate.slots_of_privileged(n, m, m * w, p)
     widths = np.full(m, w, dtype=np.int64)
-    tries = [_native.generate_paper(widths, n, p, own, True, int(r.integers(2**63)), 1000)[1] for _ in range(200)]
+    tries = [_native.generate_paper(widths, n, p, own, True, int(r.integers(2**63)), 1000).tries for _ in range(200)]
     assert 200 / sum(tries) > 0.5
 
 

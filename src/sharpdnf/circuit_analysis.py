@@ -130,7 +130,7 @@ def _drawn_influence(
         spread &= np.arange(n) == only
     seed = int(rng.integers(2**63))
     while True:
-        made, hits, complete, log_scale, _, true, _ = _native.circuit_sample(
+        found = _native.circuit_sample(
             *circuit.arrays,
             circuit.prob,
             circuit.outputs,
@@ -143,16 +143,18 @@ def _drawn_influence(
             seconds=limit.seconds_left,
             marginals=True,
         )
-        if not complete[0]:
+        if not found.complete[0]:
             unknown = np.where(spread, 1.0, 0.0)
-            return Influence(np.zeros(n), unknown, -unknown, unknown, False, int(made[0]), False, circuit.names)
-        found = _influence_from(circuit, spread & (true >= 0), true, int(hits[0]), draws, log_scale, delta / 2**look)
+            made = int(found.draws[0])
+            return Influence(np.zeros(n), unknown, -unknown, unknown, False, made, False, circuit.names)
+        true, hits = found.true_count, int(found.successes[0])
+        out = _influence_from(circuit, spread & (true >= 0), true, hits, draws, found.log_scale, delta / 2**look)
         if only is not None:
-            narrow = float(found.upper[only] - found.lower[only]) <= epsilon * max(abs(found.values[only]), 1e-3)
+            narrow = float(out.upper[only] - out.lower[only]) <= epsilon * max(abs(out.values[only]), 1e-3)
         else:
-            narrow = _is_met(found, epsilon)
+            narrow = _is_met(out, epsilon)
         if narrow or 2 * draws > MAX_DRAWS or limit.expired:
-            return replace(found, met=narrow)
+            return replace(out, met=narrow)
         draws, look = 2 * draws, look + 1
 
 

@@ -88,13 +88,13 @@ class DNF:
             raise InvalidFormula("indptr must start at 0 and end at the number of literals")
         if np.any(np.diff(indptr) < 0):
             raise InvalidFormula("indptr must not decrease")
-        indptr, literals, repeated, impossible = _native.normalise(indptr, literals)
+        clean = _native.normalise(indptr, literals)
         notes = []
-        if repeated:
-            notes.append(f"{repeated} repeated literals merged")
-        if impossible:
-            notes.append(f"{impossible} clauses with a literal and its negation dropped")
-        return cls(indptr, literals, prob, notes=tuple(rest.pop("notes", ())) + tuple(notes), **rest)
+        if clean.repeated_literals:
+            notes.append(f"{clean.repeated_literals} repeated literals merged")
+        if clean.impossible_clauses:
+            notes.append(f"{clean.impossible_clauses} clauses with a literal and its negation dropped")
+        return cls(clean.indptr, clean.literals, prob, notes=tuple(rest.pop("notes", ())) + tuple(notes), **rest)
 
     @classmethod
     def from_clauses(
@@ -187,8 +187,7 @@ class DNF:
 
     def clause_log_probs(self) -> FloatArray:
         """float64[m]: log p(C) of every clause."""
-        out: FloatArray = _native.clause_log_probs(*self.arrays)
-        return out
+        return _native.clause_log_probs(*self.arrays)
 
     def clauses(self) -> list[list[int]]:
         """The clauses as signed 1-based literals, for small formulas and for people."""

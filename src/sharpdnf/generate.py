@@ -110,17 +110,18 @@ def paper(spec: PaperSpec, rng: np.random.Generator) -> DNF:
     with_privileged = bool(rng.integers(2)) if spec.privileged == "random" else bool(spec.privileged)
     num_privileged = draw_privileged(n, spec.variant, rng) if with_privileged else 0
     privileged_slots = slots_of_privileged(n, spec.num_clauses, slots, num_privileged) if with_privileged else 0
-    variables, tries, done = _native.generate_paper(
+    placed = _native.generate_paper(
         widths, n, num_privileged, privileged_slots, spec.placement == "strict", _draw_seed(rng), MAX_TRIES
     )
-    if not done:
+    if not placed.done:
         raise InvalidFormula(
-            f"no formula with {n} variables and {spec.num_clauses} clauses of width {spec.width} in {tries} tries: "
-            "almost every allocation gives some variable more slots than there are clauses; "
+            f"no formula with {n} variables and {spec.num_clauses} clauses of width {spec.width} in {placed.tries} "
+            "tries: almost every allocation gives some variable more slots than there are clauses; "
             "use more clauses, more variables or narrower clauses"
         )
     negated = rng.integers(2, size=slots, dtype=np.int8)
     sign_of_privileged = rng.integers(2, size=num_privileged, dtype=np.int8)
+    variables = placed.variables
     is_privileged = variables < num_privileged
     negated[is_privileged] = sign_of_privileged[variables[is_privileged]]
     renamed = rng.permutation(n).astype(np.int32)[variables]
@@ -238,15 +239,15 @@ def reliability(spec: ReliabilitySpec, rng: np.random.Generator) -> DNF:
             raise InvalidFormula(f"{name} {end!r} is not an end of any edge")
     if source == target:
         raise InvalidFormula(f"source and target are the same node {source!r}")
-    indptr, path_edges, complete = _native.simple_paths(
+    paths = _native.simple_paths(
         len(node), ends[:, 0].copy(), ends[:, 1].copy(), node[source], node[target], spec.directed, spec.max_paths
     )
-    if not complete:
+    if not paths.complete:
         raise InvalidFormula(f"more than max_paths={spec.max_paths} simple paths: raise it, or take a smaller network")
     default = _default_probs(spec.prob, len(edges), rng)
     prob = np.array([default[i] if p is None else p for i, p in enumerate(given)], dtype=np.float64)
     names = tuple(f"edge[{edge[0]}:{edge[1]}]" for edge in edges)
-    return DNF.from_arrays(indptr, 2 * path_edges, prob, names=names if len(set(names)) == len(names) else None)
+    return DNF.from_arrays(paths.indptr, 2 * paths.edges, prob, names=names if len(set(names)) == len(names) else None)
 
 
 def join(spec: JoinSpec, rng: np.random.Generator) -> DNF:

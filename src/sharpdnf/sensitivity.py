@@ -224,11 +224,9 @@ def _sampled(dnf: DNF, epsilon: float, delta: float, rng: np.random.Generator, l
         blocks = FIRST_BLOCKS * 2**round_
         if work:  # what is allowed, and no more
             blocks = min(blocks, 1 + (SAMPLE_WORK - work) * (draws.worlds // 512) // work)
-        made, operations, _, up, down = _native.count_pivots(
-            *dnf.arrays, seed, draws.worlds // 512, blocks, coverage, limit.seconds_left
-        )
-        draws = replace(draws, worlds=draws.worlds + made, up=draws.up + up, down=draws.down + down)
-        work += operations
+        drawn = _native.count_pivots(*dnf.arrays, seed, draws.worlds // 512, blocks, coverage, limit.seconds_left)
+        draws = replace(draws, worlds=draws.worlds + drawn.worlds, up=draws.up + drawn.up, down=draws.down + drawn.down)
+        work += drawn.operations
     return found
 
 

@@ -73,9 +73,10 @@ def simplify(
 
     dnf = formats.read(file, dialect)
     simple = shrink(dnf)
+    fold = simple.fold
     comment = (
         "c mu is the probability of this formula; that of the original is F ((1 - M) + M mu) with\n"
-        f"c log F = {simple.log_factor!r}, log(1 - M) = {simple.log_hit!r}, log M = {simple.log_miss!r}\n"
+        f"c log F = {fold.log_factor!r}, log(1 - M) = {fold.log_hit!r}, log M = {fold.log_miss!r}\n"
     )
     deliver(simple.dnf, out, "sharpdnf", comment)
     before, after = f"{dnf.num_clauses} clauses", f"{simple.dnf.num_clauses} clauses"

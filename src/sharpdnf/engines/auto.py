@@ -42,7 +42,7 @@ def auto_batch(
     "details": what ``Estimate.info`` says about each answer.
     """
     relative = guarantee == "relative"
-    columns: Columns = _native.count_batch(
+    found = _native.count_batch(
         *batch.dnf.arrays,
         batch.formula_indptr,
         seed=_hashed(seed),
@@ -59,12 +59,14 @@ def auto_batch(
         memory=limit.memory,
         details=details,
     )
-    columns["engine"] = METHODS[columns["engine"]]
-    columns["guarantee"] = PROMISES[columns["guarantee"]]
-    columns["of"] = SIDES[columns["of"]]
-    columns["met"] = columns["met"].view(np.bool_)
+    columns: Columns = {name: getattr(found, name) for name in LOGS}
+    columns["guarantee"] = PROMISES[found.guarantee]
+    columns["engine"] = METHODS[found.engine]
+    columns["samples"] = found.samples
+    columns["met"] = found.met.view(np.bool_)
+    columns["of"] = SIDES[found.of]
     if details:
-        columns["details"] = [_info(*pair) for pair in zip(columns["details"], columns["engine"], strict=True)]
+        columns["details"] = [_info(*pair) for pair in zip(found.details, columns["engine"], strict=True)]
     return columns
 
 

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from sharpdnf import _native
 from sharpdnf.circuit import Circuit
-from sharpdnf.circuit_compile import Interval, bound_circuit
+from sharpdnf.circuit_compile import bound_circuit
 from sharpdnf.dnf import DNF
 from sharpdnf.engines.bounds import certified_bounds, log_midpoint
 from sharpdnf.engines.circuit_cnf import count_cnf
@@ -191,7 +192,7 @@ def bounded(circuit: Circuit, asked: Asked, work: int | None) -> Estimate:
     return _of_interval(found, guarantee, epsilon)
 
 
-def _of_interval(found: Interval, guarantee: str, epsilon: float) -> Estimate:
+def _of_interval(found: _native.CircuitResult, guarantee: str, epsilon: float) -> Estimate:
     info: dict[str, Any] = {"nodes": found.nodes, "work": found.work, "stopped": found.stopped}
     complement: dict[str, Any] = {
         "log_complement_lower": found.log_complement_lower,

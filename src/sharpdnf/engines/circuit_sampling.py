@@ -77,7 +77,7 @@ def draw(
     done = so_far or Tally(nothing, nothing, nothing.astype(np.bool_))
     assert so_far is None or circuit.num_outputs == 1 or successes == UNLIMITED
     before = int(done.draws[0]) if so_far is not None else 0
-    draws, hits, complete, log_scale, operations, *_ = _native.circuit_sample(
+    found = _native.circuit_sample(
         *circuit.arrays,
         circuit.prob,
         circuit.outputs,
@@ -91,12 +91,12 @@ def draw(
         marginals=False,
     )
     return Tally(
-        done.draws + draws,
-        done.successes + hits,
-        complete.astype(np.bool_),
-        log_scale,
-        (before + int(draws.max(initial=0))) // LANES,
-        done.operations + operations,
+        done.draws + found.draws,
+        done.successes + found.successes,
+        found.complete.astype(np.bool_),
+        found.log_scale,
+        (before + int(found.draws.max(initial=0))) // LANES,
+        done.operations + found.operations,
     )
 
 
@@ -298,7 +298,7 @@ def sample_posterior(
 ) -> SampledPosterior:
     """Marginals and count from one set of draws. A variable that the circuit does not read keeps its probability."""
     k = successes_needed(epsilon, delta)
-    draws, hits, complete, log_scale, _, true_count, total = _native.circuit_sample(
+    found = _native.circuit_sample(
         *circuit.arrays,
         circuit.prob,
         circuit.outputs,
@@ -311,13 +311,12 @@ def sample_posterior(
         seconds=limit.seconds_left,
         marginals=True,
     )
-    n, successes = int(draws[0]), int(hits[0])
-    if complete[0]:
-        log_prob = min(0.0, log_scale + math.log((k - 1) / (n - 1)))
-    else:
-        log_prob = min(0.0, log_scale + safe_log(successes / n if n else 0.5))
+    n, successes, complete = int(found.draws[0]), int(found.successes[0]), bool(found.complete[0])
+    mean = (k - 1) / (n - 1) if complete else successes / n if n else 0.5
+    log_prob = min(0.0, found.log_scale + safe_log(mean))
+    true_count, total = found.true_count, found.marginal_successes
     prob = np.where((true_count >= 0) & (total > 0), true_count / max(1, total), circuit.prob)
-    return SampledPosterior(log_prob, prob, n, successes, bool(complete[0]))
+    return SampledPosterior(log_prob, prob, n, successes, complete)
 
 
 def sample_rows(
@@ -333,5 +332,4 @@ def sample_rows(
         count=k,
         seconds=limit.seconds_left,
     )
-    out: Any = rows.reshape(k, circuit.num_vars).view(np.bool_)
-    return out, made
+    return rows.reshape(k, circuit.num_vars).view(np.bool_), made

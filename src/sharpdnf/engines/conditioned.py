@@ -25,7 +25,7 @@ def approximate(dnf: DNF, variables: int = 8, seconds: float = math.inf) -> floa
     """
     if not 0 <= variables <= MAX_VARIABLES:
         raise ValueError(f"variables must lie between 0 and {MAX_VARIABLES}, not {variables}")
-    log_prob: float | None = _native.conditioned(*dnf.arrays, variables=variables, seconds=seconds)
+    log_prob = _native.conditioned(*dnf.arrays, variables=variables, seconds=seconds)
     return log_prob
 
 

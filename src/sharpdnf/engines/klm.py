@@ -30,23 +30,22 @@ def klm(dnf: DNF, *, guarantee: str, epsilon: float, delta: float, rng: np.rando
     S is the sum of the clauses' probabilities, N how many samples the tau trials have completed.
     """
     tau = trials_needed(dnf.num_clauses, epsilon, delta)
-    trials, accepted, log_sum, complete = _native.klm(
-        *dnf.arrays, trials=tau, seed=int(rng.integers(2**63)), seconds=limit.seconds_left
-    )
-    upper = min(0.0, log_sum)
+    found = _native.klm(*dnf.arrays, trials=tau, seed=int(rng.integers(2**63)), seconds=limit.seconds_left)
+    upper = min(0.0, found.log_sum)
     log_prob = upper
-    if accepted:
-        log_prob = min(0.0, math.log(trials) + log_sum - math.log(dnf.num_clauses) - math.log(accepted))
-    promised = {"log_lower": log_prob - math.log1p(epsilon), "log_upper": min(0.0, log_prob - math.log1p(-epsilon))}
+    if found.accepted:
+        log_hits = math.log(found.trials) + found.log_sum
+        log_prob = min(0.0, log_hits - math.log(dnf.num_clauses) - math.log(found.accepted))
     return Estimate(
         log_prob=log_prob,
-        guarantee="relative" if complete else "none",
+        guarantee="relative" if found.complete else "none",
         engine="klm",
         epsilon=epsilon,
         delta=delta,
+        log_lower=log_prob - math.log1p(epsilon) if found.complete else -math.inf,
+        log_upper=min(0.0, log_prob - math.log1p(-epsilon)) if found.complete else upper,
         log_certified_upper=upper,
-        samples=trials,
-        met=complete,
-        info={"trials": trials, "accepted": accepted, "log_sum": log_sum},
-        **(promised if complete else {"log_upper": upper}),
+        samples=found.trials,
+        met=found.complete,
+        info={"trials": found.trials, "accepted": found.accepted, "log_sum": found.log_sum},
     )

@@ -213,11 +213,8 @@ class _Cell(Function):
         dstate, dnew_cell = dstate.contiguous(), dnew_cell.contiguous()
         for rows in _blocks(len(cell)):
             d = dgates[rows] if has_base else dgates[: rows.stop - rows.start]
-            rowwise = (t[rows].numpy() for t in (gates, cell))
-            _native.lstm_backward(
-                *rowwise, gain.numpy(), shift.numpy(), dstate[rows].numpy(), dnew_cell[rows].numpy(), d.numpy(),
-                dcell[rows].numpy(), dgain.numpy(), dshift.numpy(),
-            )  # fmt: skip
+            given = (gates[rows], cell[rows], gain, shift, dstate[rows], dnew_cell[rows])
+            _native.lstm_backward(*(t.numpy() for t in (*given, d, dcell[rows], dgain, dshift)))
             for x, weight, dx, dw in zip(inputs, weights, dinputs, dweights, strict=True):
                 torch.mm(d, weight, out=dx[rows])
                 dw.addmm_(d.t(), x[rows])
