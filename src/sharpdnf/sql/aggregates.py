@@ -195,7 +195,7 @@ class AggregateAnswers(Answers):
         route: Route,
     ) -> None:  # fmt: skip
         self.labels, self.counts, self.spreads = labels, counts, spreads
-        self._values, self._database, self._expected, self.route = values, database, [], route
+        self._values, self._database, self._expected, self.route = values.columns, database, [], route
 
     @property
     def num_clauses(self) -> Any:

@@ -19,7 +19,7 @@ Progress = Callable[[int, int], None]
 SUMMARY = "summary"
 """One answer a group, with the distribution of its aggregates; the alternative is one for every row: "rows"."""
 CHUNK = 2_000
-"""Formulas per call where progress is shown."""
+"""How many formulas are counted between two reports of progress."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +35,13 @@ class Options:
     engine: str = "auto"
     progress: Progress | None = None
     numbers: IntArray | None = None
-    """The places of the formulas among all answers, where only some of them are counted: draws belong to these."""
+    """Where only some answers are counted: their places among all answers, which decide their draws. None counts all.
+    """
     aggregates: str = SUMMARY
 
     @property
     def timeout(self) -> float | None:
-        """Seconds that are left."""
+        """The seconds that are left until the deadline; None if there is none."""
         return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
 
     def replace(self, **changes: Any) -> Options:
@@ -108,6 +109,13 @@ def count_with_progress(batch: Batch, options: Options) -> Counts:
         parts.append(count_batch(select(batch, chunk), options.replace(rng=seed, numbers=chunk)))
         progress(int(chunk[-1]) + 1, len(batch))
     return concatenate(parts)
+
+
+def count_some(batch: Batch, kept: IntArray, options: Options) -> Counts:
+    """As ``count_with_progress``, for the formulas ``kept`` alone; their draws are those that they have among all."""
+    if len(kept) == len(batch):
+        return count_with_progress(batch, options)
+    return count_batch(select(batch, kept), options.replace(numbers=kept))
 
 
 def concatenate(parts: list[Counts]) -> Counts:

@@ -11,9 +11,9 @@ from sharpdnf.dnf import DNF, FloatArray, IntArray
 from sharpdnf.errors import SQLError
 from sharpdnf.sql.aggregates import AggregateAnswers, Groups, Spread
 from sharpdnf.sql.answers import Answers
+from sharpdnf.sql.computed import SortKey
 from sharpdnf.sql.counting import Counts
 from sharpdnf.sql.ordering import order_of
-from sharpdnf.sql.plan import SortKey
 from sharpdnf.sql.ways import Route
 from sharpdnf.sql.worlds.ordering import sort_keys
 from sharpdnf.sql.worlds.play import Played
@@ -31,7 +31,7 @@ class WorldAnswers(Answers):
         self, labels: tuple[str, ...], values: pa.Table, counts: Counts, played: Played, database: ProbDB, route: Route
     ) -> None:
         self.labels, self.counts, self.played = labels, counts, played
-        self._values, self._database, self._expected, self.route = values, database, [], route
+        self._values, self._database, self._expected, self.route = values.columns, database, [], route
 
     @property
     def num_worlds(self) -> int:
