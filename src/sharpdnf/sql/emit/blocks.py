@@ -3,8 +3,12 @@
 A block's rows with probabilities p_1, ..., p_k (sum at most 1) become variables with q_j = p_j / (1 - p_1 - ... -
 p_{j-1}); row j is "not x_1, ..., not x_{j-1}, x_j" (the standard reduction of block-independent databases; Suciu,
 Olteanu, Re, Koch, "Probabilistic Databases", 2011, section 2.7). Above ``CHAIN`` rows a balanced binary tree of
-choices keeps the clause at 1 + log2(k) literals instead of k. Only the rows that an answer uses take part, so the
-variables belong to one formula each.
+choices keeps the clause at 1 + log2(k) literals instead of k.
+
+Only the rows that an answer uses take part: the others of the block are the choice "none of these", whose probability
+is what is left to 1. So two answers that use different rows of a block need different variables for it, and a variable
+belongs to one formula. Rows must therefore come sorted by formula and block, with every pair (formula, row) once: a row
+that came twice would exclude itself, and rows of a block that did not stand together would be taken for independent.
 """
 
 from __future__ import annotations
