@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 COLUMNS = ("prob", "lower", "upper", "guarantee", "engine", "num_clauses")
 
 FOLDED = 10
-"""Characters: longer values may be folded before a column is left out."""
+"""Values longer than this many characters may be folded into several lines before a column is left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,11 +129,11 @@ class Answers:
         return np.concatenate([self._formulas.num_clauses, [0]])[self._formula_of_answer]
 
     def df(self) -> pd.DataFrame:
-        """As ``arrow``, in pandas."""
+        """The answers as a pandas frame, with the columns of ``arrow``."""
         return self.arrow().to_pandas()
 
     def pl(self) -> pl.DataFrame:
-        """As ``arrow``, in polars."""
+        """The answers as a polars frame, with the columns of ``arrow``."""
         import polars as pl
 
         frame = pl.from_arrow(self.arrow())

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from psycopg import Connection
 
 COPY_HEADER = 19
-"""Bytes before the first tuple: an 11-byte signature, flags, the length of an (empty) extension."""
+"""How many bytes stand before the first tuple: a signature of 11 bytes, flags, and the length of an empty extension."""
 
 
 FIRST_USER_OID = 16384
 FLOATS = {"700": "float4send", "701": "float8send"}
-"""By the number of the type: the function that gives all bits of a value."""
+"""For each type of floats, by its number: the function that gives all bits of a value."""
 IMPLIED = frozenset(["=", "<>", "<", "<=", ">", ">=", "~~", "~~*", "!~~", "!~~*", "~", "!~", "||"])
 """Operators that SQL may use without showing them: IN, BETWEEN, LIKE, DISTINCT, USING."""
 RUN_TEXT = frozenset(["ts_rewrite", "ts_stat"])
