@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -56,7 +57,7 @@ class Answers:
     def __init__(
         self,
         labels: tuple[str, ...],
-        values: pa.Table,
+        values: Sequence[pa.ChunkedArray],
         counts: Counts,
         formulas: Formulas,
         formula_of_answer: IntArray,
@@ -96,7 +97,7 @@ class Answers:
         import pyarrow as pa
 
         columns: list[tuple[str, Any]] = [
-            (label, readable(column, label)) for label, column in zip(self.labels, self._values.columns, strict=True)
+            (label, readable(column, label)) for label, column in zip(self.labels, self._values, strict=True)
         ]
         for position, value in self._expected:
             columns.insert(position, (value.label, pa.array(value.value)))

@@ -113,6 +113,13 @@ def count_with_progress(batch: Batch, options: Options) -> Counts:
     return concatenate(parts)
 
 
+def count_some(batch: Batch, kept: IntArray, options: Options) -> Counts:
+    """As ``count_with_progress``, for the formulas ``kept`` alone; their draws are those that they have among all."""
+    if len(kept) == len(batch):
+        return count_with_progress(batch, options)
+    return count_batch(select(batch, kept), options.replace(numbers=kept))
+
+
 def concatenate(parts: list[Counts]) -> Counts:
     """The columns of all parts, one part after the other."""
     return Counts(

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from sharpdnf.dnf import Batch, FloatArray, IntArray
 from sharpdnf.sql.counting import Counts, Options, count_batch
 from sharpdnf.sql.emit.lineage import select
-from sharpdnf.sql.plan import Cut
+from sharpdnf.sql.outermost import Cut
 
 BoolArray = npt.NDArray[np.bool_]
 Verdict = tuple[BoolArray, BoolArray]

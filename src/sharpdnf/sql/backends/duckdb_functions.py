@@ -16,6 +16,8 @@ from __future__ import annotations
 import functools
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import duckdb
@@ -95,6 +97,16 @@ class FunctionList:
         else:
             self._last = stamp
         return self._known
+
+    @contextmanager
+    def unmoved(self) -> Iterator[None]:
+        """Catalog entries that we make inside are no functions: the list that is known stays in force."""
+        before = self._stamp()
+        same = before is not None and before - self._last == self._step
+        yield
+        after = self._stamp()
+        if same and after is not None:
+            self._last = after
 
     def called(self, names: frozenset[str], sql: str) -> frozenset[str]:
         """The added functions that a text calls, by name, by an operator or by other syntax."""
