@@ -157,10 +157,14 @@ class Answers:
         from rich.text import Text
 
         data = self.arrow()
-        cells = {name: [Text(_word(v)) for v in column.to_pylist()] for name, column in
-                 zip(data.column_names, data.slice(0, limit).columns, strict=True)}  # fmt: skip
-        wide = {name: 3 + max(Text(name).cell_len, *(min(FOLDED, cell.cell_len) for cell in column), 0)
-                for name, column in cells.items()}  # fmt: skip
+        cells = {
+            name: [Text(_word(v)) for v in column.to_pylist()]
+            for name, column in zip(data.column_names, data.slice(0, limit).columns, strict=True)
+        }
+        wide = {
+            name: 3 + max(Text(name).cell_len, *(min(FOLDED, cell.cell_len) for cell in column), 0)
+            for name, column in cells.items()
+        }
         names = data.column_names
         hidable = [*names[1 : names.index("prob")], "engine", "num_clauses"]
         while width is not None and hidable and sum(wide[name] for name in names) + 1 > width:

@@ -64,9 +64,14 @@ class Counts:
         """The entries of these formulas."""
         near = None if self.near_cut is None else self.near_cut[index]
         return Counts(
-            self.prob[index], self.lower[index], self.upper[index], self.guarantee[index], self.engine[index],
-            self.met[index], near,
-        )  # fmt: skip
+            self.prob[index],
+            self.lower[index],
+            self.upper[index],
+            self.guarantee[index],
+            self.engine[index],
+            self.met[index],
+            near,
+        )
 
 
 def count_batch(batch: Batch, options: Options) -> Counts:
@@ -121,9 +126,11 @@ def count_some(batch: Batch, kept: IntArray, options: Options) -> Counts:
 def concatenate(parts: list[Counts]) -> Counts:
     """The columns of all parts, one part after the other."""
     return Counts(
-        *(np.concatenate([getattr(part, name) for part in parts])
-          for name in ("prob", "lower", "upper", "guarantee", "engine", "met"))
-    )  # fmt: skip
+        *(
+            np.concatenate([getattr(part, name) for part in parts])
+            for name in ("prob", "lower", "upper", "guarantee", "engine", "met")
+        )
+    )
 
 
 def empty() -> Counts:
