@@ -207,15 +207,10 @@ def _sampled(question: Question, asked: Asked, rng: np.random.Generator, limit: 
 
 def _draw(question: Question, rng: np.random.Generator, limit: Limit, **asked: Any) -> Table:
     network = question.network
-    both = np.zeros(0, dtype=np.int64) if network.directed else np.arange(network.num_links)
-    start_of = np.concatenate([network.tail, network.head[both]])
-    order = np.argsort(start_of, kind="stable")
-    start = np.zeros(network.num_nodes + 1, dtype=np.int64)
-    np.cumsum(np.bincount(start_of, minlength=network.num_nodes), out=start[1:])
     table: Table = _native.reach(
-        start,
-        np.concatenate([network.head, network.tail[both]])[order],
-        np.concatenate([np.arange(network.num_links), both])[order].astype(np.int32),
+        network.tail,
+        network.head,
+        network.directed,
         network.prob,
         network.node_prob,
         source=question.terminals[0],
