@@ -5,7 +5,7 @@
 // every world the two searches have met or one of them has come to its end: of a large network only a part is seen.
 // For other questions nodes are numbered in the order of a search from the source, in which the pending ones are swept,
 // forwards and backwards in turn, until none is left: worlds in which a node is reached by ways of different lengths
-// are mostly looked at together. A limit on hops needs the search hop by hop. Block b of a seed is the same whichever
+// are mostly looked at together; with a limit on hops, hop by hop. Block b of a seed is the same whichever
 // thread runs it.
 #pragma once
 #include <algorithm>
@@ -106,7 +106,7 @@ struct Ordered {
         for (int32_t &v : question.terminals) possible &= (v = place[v]) >= 0;
         std::vector<int32_t> &ends = question.terminals;
         ends.erase(std::remove(ends.begin(), ends.end(), 0), ends.end());  // the source reaches itself
-        two_ends = possible && ends.size() == 1 && !question.limited() && !count_nodes;
+        two_ends = possible && ends.size() == 1 && !count_nodes;
         turned = two_ends && g.directed;
         if (turned)
             back = arcs_of(num_nodes, static_cast<int64_t>(from.size()), ahead.target.data(), from.data(), false,
@@ -217,7 +217,9 @@ class Search {
         looks += arcs.count(u);
     }
     // From both ends, a level of the cheaper side at a time. A world is decided if the sides have met in it, or if one
-    // of them found nothing new: then it has seen all that its end is connected to.
+    // of them found nothing new: then it has seen all that its end is connected to. Nodes within a hops of the one end
+    // and b of the other are there if and only if the ends are within a + b hops of each other, so a limit on hops is
+    // one on levels.
     bool meet(Lanes &met, LaneRandom &random, Pace &pace) {
         const int32_t ends[2] = {q_.source, q_.terminals[0]};
         Lanes active = Lanes::all(~0ULL);
@@ -225,11 +227,12 @@ class Search {
             const Lanes up = node(ends[i], random);
             active &= up;
             sides_[i].nodes[ends[i]] = {{up}, {up}};
-            sides_[i].now.push_back(ends[i]), sides_[i].wait(ends[i]);
+            sides_[i].now.push_back(ends[i]);
             sides_[i].cost = sides_[i].arcs->count(ends[i]);
         }
         met = Lanes::none();
-        while (any(active)) {
+        arriving_.resize(o_.num_nodes);
+        for (int64_t level = 0; level < q_.hops && any(active); ++level) {
             const int cheaper = sides_[1].cost < sides_[0].cost;
             Side &side = sides_[cheaper];
             const Side &other = sides_[1 - cheaper];
@@ -239,22 +242,23 @@ class Search {
                 if (i + 1 < side.now.size()) side.expect(side.now[i + 1]);
                 const int32_t u = side.now[i];
                 const Lanes here = side.nodes[u].fresh.bits & active;
-                side.nodes[u].fresh.bits = Lanes::none();
-                side.visited(u);
                 if (!any(here)) continue;
                 follow(side, u, here, random, [&](int32_t v, const Lanes &arrives) {
                     met |= arrives & other.nodes[v].reached.bits;
                     const Lanes on = arrives & ~met;
                     if (!any(on)) return;
                     grew |= on;
-                    side.nodes[v].fresh.bits |= on;
-                    if (side.wait(v)) side.next.push_back(v), side.cost += side.arcs->count(v) + 1;
+                    if (side.wait(v)) {
+                        side.next.push_back(v), side.cost += side.arcs->count(v) + 1;
+                        arriving_[v].bits = Lanes::none();
+                    }
+                    arriving_[v].bits |= on;
                 });
                 active &= ~met;
                 if (pace.stop(4 * side.arcs->count(u) + 1)) return false;
             }
             active &= grew;
-            std::swap(side.now, side.next);
+            advance(side);
         }
         return true;
     }
@@ -303,13 +307,17 @@ class Search {
                 });
                 if (pace.stop(4 * side.arcs->count(u) + 1)) return false;
             }
-            for (const int32_t v : side.next) {
-                side.visited(v);
-                side.nodes[v].fresh.bits = arriving_[v].bits;
-            }
-            std::swap(side.now, side.next);
+            advance(side);
         }
         return true;
+    }
+    // The nodes that were found are the next level.
+    void advance(Side &side) {
+        for (const int32_t v : side.next) {
+            side.visited(v);
+            side.nodes[v].fresh.bits = arriving_[v].bits;
+        }
+        std::swap(side.now, side.next);
     }
     Lanes link(int32_t e, LaneRandom &random) {
         if (link_stamp_[e] != stamp_) link_stamp_[e] = stamp_, link_[e].bits = bernoulli(random, o_.link_prob[e]);
