@@ -100,10 +100,11 @@ fuzz: $(VENV)/installed  ## random inputs against oracles for FUZZ_SECONDS (FUZZ
 	PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $(FUZZ_SECONDS) $(FUZZ)
 
 LAUNCHER := $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
-native:  ## kernels into src/sharpdnf, for development with PYTHONPATH=src
-	cmake -S . -B build/dev -DCMAKE_BUILD_TYPE=Release $(LAUNCHER) -DPython_EXECUTABLE=$$(command -v $(PYTHON)) >/dev/null
+native:  ## kernels and their stub into src/sharpdnf, for development with PYTHONPATH=src
+	cmake -S . -B build/dev -DCMAKE_BUILD_TYPE=Release -DSHARPDNF_STUB=ON $(LAUNCHER) -DPython_EXECUTABLE=$$(command -v $(PYTHON)) >/dev/null
 	cmake --build build/dev -j 2
 	install build/dev/_native*.so src/sharpdnf/
+	install -m 644 build/dev/_native.pyi src/sharpdnf/
 
 clean:
 	rm -rf $(VENV) build dist src/sharpdnf/_native*.so

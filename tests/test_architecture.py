@@ -15,7 +15,8 @@ PACKAGE = Path(sharpdnf.__file__).parent
 # A module may import those of its own layer and of the layers before it. Folders are named as one.
 LAYERS = [
     "errors streams notebook",
-    "files",
+    "files bulk",
+    "drawing",
     "estimate",
     "_native",
     "dnf algebra",

@@ -1,6 +1,10 @@
-#include "arrays.hpp"
-
 #include "compiled_batch.hpp"
+
+#include <nanobind/stl/pair.h>
+
+#include <utility>
+
+#include "arrays.hpp"
 
 namespace sharpdnf {
 
@@ -23,7 +27,7 @@ void bind_compiled(nb::module_ &m) {
                 compiled_batch(compiled, probs.data(), rows, num_vars, wanted, threads, poll, log_prob.data(),
                                slopes ? slope.data() : nullptr);
             });
-            return nb::make_tuple(to_numpy(std::move(log_prob)), to_numpy(std::move(slope)));
+            return std::make_pair(to_numpy(std::move(log_prob)), to_numpy(std::move(slope)));
         },
         nb::arg("kind"), nb::arg("a"), nb::arg("b"), nb::arg("var"), nb::arg("literals"), nb::arg("probs"),
         nb::arg("rows"), nb::arg("num_vars"), nb::arg("slopes"), nb::arg("of_log"), nb::arg("threads"),

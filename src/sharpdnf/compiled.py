@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from sharpdnf import _native
-from sharpdnf.dnf import FloatArray
+from sharpdnf.dnf import FloatArray, LitArray
 from sharpdnf.estimate import Limit
 
 FALSE, TRUE, TERM, OR, AND, SHANNON = range(6)
@@ -32,6 +32,13 @@ class Compiled:
     literals: npt.NDArray[np.int32]
     num_vars: int
 
+    @classmethod
+    def from_native(cls, found: _native.CompiledArrays | None, num_vars: int) -> Self | None:
+        """What a kernel compiled, if it got so far."""
+        if found is None:
+            return None
+        return cls(found.kind, found.a, found.b, found.var, found.literals, num_vars)
+
     @property
     def num_nodes(self) -> int:
         return len(self.kind)
@@ -39,8 +46,7 @@ class Compiled:
     def evaluate(self, probs: npt.ArrayLike, *, threads: int = 1) -> FloatArray:
         """float64[k]: log P under each row of ``probs``, shape (k, n) or (n,)."""
         rows = np.atleast_2d(self._rows(probs))
-        log_prob: FloatArray = self._batch(rows, slopes=False, of_log=False, threads=threads)[0]
-        return log_prob
+        return self._batch(rows, slopes=False, of_log=False, threads=threads)[0]
 
     def log_gradient(self, probs: npt.ArrayLike, *, threads: int = 1) -> tuple[Any, FloatArray]:
         """(log P, d log P / d prob[v]) by one backward pass, shapes as in ``gradient``; zeros if P is 0."""
@@ -67,10 +73,7 @@ class Compiled:
         return rows
 
     def _batch(self, rows: FloatArray, *, slopes: bool, of_log: bool, threads: int) -> tuple[FloatArray, FloatArray]:
-        out: tuple[FloatArray, FloatArray] = _native.compiled_batch(
-            *self._arrays, rows.ravel(), len(rows), self.num_vars, slopes, of_log, threads
-        )
-        return out
+        return _native.compiled_batch(*self._arrays, rows.ravel(), len(rows), self.num_vars, slopes, of_log, threads)
 
     def marginals(self, prob: npt.ArrayLike) -> FloatArray:
         """float64[n] or [k, n]: P(v | formula) = p + p (1 - p) d log P / d p. The formula must be possible."""
@@ -126,7 +129,7 @@ class Compiled:
         return value[-1]
 
     @property
-    def _arrays(self) -> tuple[npt.NDArray[np.generic], ...]:
+    def _arrays(self) -> tuple[npt.NDArray[np.uint8], LitArray, LitArray, LitArray, LitArray]:
         return self.kind, self.a, self.b, self.var, self.literals
 
     def _nodes(self) -> list[tuple[int, int, int, int]]:

@@ -29,9 +29,9 @@ def problog(
         Path | None,
         typer.Option(metavar="EXAMPLES", help="find the probabilities t(_) from these examples; prints the program"),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="one object a query and line")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="print one JSON object per query and line")] = False,
 ) -> None:
-    """The probability of every query of a logic program, given its evidence."""
+    """Answer the queries of a logic program, given its evidence."""
     from sharpdnf.cli import show
     from sharpdnf.fronts.problog import query
 

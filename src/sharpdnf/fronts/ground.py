@@ -53,7 +53,9 @@ class Program:
     nan, parameter) where the probability is to be learned."""
 
     @property
-    def arrays(self) -> tuple[npt.NDArray[Any], ...]:
+    def arrays(
+        self,
+    ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.int32], FloatArray]:
         return self.kind, self.arg, self.indptr, self.inputs, self.prob
 
 
@@ -330,5 +332,6 @@ def _inside_first(program: Program, gates: set[int]) -> list[int]:
 
 def _components(program: Program, wanted: list[int]) -> tuple[list[list[int]], list[bool]]:
     """The strongly connected components that the wanted gates need, inputs first, and which of them are circles."""
-    gates, start, circle = _native.fixpoint_order(*program.arrays, outputs=wanted)
-    return [gates[a:b].tolist() for a, b in itertools.pairwise(start)], [bool(c) for c in circle]
+    found = _native.fixpoint_order(*program.arrays, outputs=wanted)
+    components = [found.gates[a:b].tolist() for a, b in itertools.pairwise(found.start)]
+    return components, [bool(c) for c in found.circle]

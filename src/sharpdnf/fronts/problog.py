@@ -22,7 +22,7 @@ import numpy as np
 from sharpdnf import _native
 from sharpdnf.circuit import Circuit
 from sharpdnf.engines.front import Seed, count, make_limit, make_rng
-from sharpdnf.engines.sampling import draws_needed, from_draws, successes_needed
+from sharpdnf.engines.sampling import Draws, draws_needed, from_draws, successes_needed
 from sharpdnf.errors import InvalidProgram
 from sharpdnf.estimate import GUARANTEES, Estimate, Limit, check_tolerance, exact_estimate
 from sharpdnf.fronts.ground import FALSE, TRUE, Program, bracket, read_program, to_circuit
@@ -136,7 +136,7 @@ def _sampled(
     started = time.perf_counter()
     relative = guarantee == "relative"
     k = successes_needed(epsilon, delta) if relative else UNLIMITED
-    trials = UNLIMITED if relative else draws_needed(epsilon, delta)
+    most = UNLIMITED if relative else draws_needed(epsilon, delta)
     gates = [gate for _, gate in program.queries]
     drawn = _native.fixpoint(
         *program.arrays,
@@ -144,19 +144,18 @@ def _sampled(
         evidence=-1 if program.evidence == TRUE else program.evidence,
         seed=int(rng.integers(2**63)),
         successes=k,
-        trials=trials,
+        trials=most,
         max_worlds=MAX_WORLDS,
         seconds=limit.seconds_left,
     )
     out = {}
-    info = {"worlds": drawn["worlds"], "accepted": drawn["accepted"], "in circles": drawn["in_circles"]}
-    for (name, gate), hits, tried, done in zip(
-        program.queries, drawn["successes"].tolist(), drawn["trials"].tolist(), drawn["done"].tolist(), strict=True
-    ):
+    info = {"worlds": drawn.worlds, "accepted": drawn.accepted, "in circles": drawn.in_circles}
+    tallies = zip(drawn.trials.tolist(), drawn.successes.tolist(), drawn.done.tolist(), strict=True)
+    for (name, gate), (trials, successes, done) in zip(program.queries, tallies, strict=True):
         if gate in (FALSE, TRUE):
             out[name] = exact_estimate(0.0 if gate == TRUE else -math.inf, "trivial", seed=seed)
             continue
-        draws = {"draws": tried, "successes": hits, "complete": done}
+        draws = Draws(trials, successes, bool(done))
         found = from_draws(draws, "fixpoint", guarantee=guarantee, epsilon=epsilon, delta=delta, info=info)
         out[name] = found.replace(seed=seed, seconds=time.perf_counter() - started)
     return out
