@@ -39,7 +39,7 @@ class Program:
 
     kind: npt.NDArray[np.uint8]
     arg: npt.NDArray[np.int32]
-    """The variable of each gate that is one."""
+    """int32[gates]: for a gate that is a variable, its number."""
     indptr: npt.NDArray[np.int64]
     inputs: npt.NDArray[np.int32]
     prob: FloatArray
@@ -81,7 +81,7 @@ def ground(file: str, job: dict[str, Any], limit: Limit | None) -> dict[str, Any
         raise InvalidProgram(f"{file}: grounding did not end within the time limit: does the recursion end?") from None
     lines = ran.stdout.strip().splitlines()
     if ran.returncode != 0 or not lines:
-        reason = (ran.stderr.strip().splitlines() or ["it ended without a word"])[-1]
+        reason = (ran.stderr.strip().splitlines() or ["the process ended without a message"])[-1]
         raise InvalidProgram(f"{file}: the program could not be grounded: {reason[:300]}")
     table: dict[str, Any] = json.loads(lines[-1])
     if "error" in table:
@@ -120,7 +120,7 @@ class _Gates:
         return len(self.rows) - 1
 
     def reserve(self) -> int:
-        """A gate whose inputs are not known yet."""
+        """Adds a gate whose inputs are set later, and returns its number."""
         self.rows.append((FALSE, 0, ()))
         return len(self.rows) - 1
 

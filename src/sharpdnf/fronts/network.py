@@ -34,11 +34,11 @@ from sharpdnf.fronts.rare import sample_failure
 Table = dict[str, Any]
 GUARANTEES = ("exact", "relative", "additive", "bounds")
 STATES = 2_000_000
-"""States that an exact answer may cost before sampling begins, if no exact answer was asked for."""
+"""How many states an exact answer may cost before sampling begins, if no exact answer was asked for."""
 EXACT_LINKS = 100_000
 """Networks with more links are sampled unless an exact answer is asked for: they are hardly ever narrow."""
 EXACT_PAIRS = 1_000_000
-"""Nodes times links up to which ``reached`` tries to be exact: it asks for every node in turn."""
+"""The largest product of nodes and links for which ``reached`` tries to be exact, which it does node by node."""
 KEPT_NODES = 20_000_000
 
 

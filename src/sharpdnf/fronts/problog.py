@@ -62,7 +62,7 @@ def query(
 def answer(
     program: Program, *, guarantee: str | None, epsilon: float, delta: float, rng: Seed, limit: Limit
 ) -> dict[str, Estimate]:
-    """The answers of a ground program."""
+    """Answers every query of a ground program."""
     generator, seed = make_rng(rng)
     circuit = to_circuit(program)
     if circuit is None:

@@ -57,7 +57,7 @@ def guard_loading() -> None:
 
 
 def check_probabilities(program: Any) -> None:
-    """Probabilities that are written as numbers must be some, whether or not a query needs them."""
+    """Checks that numbers written as probabilities lie in [0, 1], whether or not a query needs them."""
     from problog.logic import Or
 
     for statement in program:
@@ -256,7 +256,7 @@ def ground_examples(text: str, examples: list[str]) -> dict[str, Any]:
 
 
 def _probability(value: Any) -> float | str | None:
-    """A number; the text of what is none; None for a choice that only fills up a group."""
+    """A probability as a number, the text of what is no number, or None for the choice that only fills up a group."""
     if value is True:
         return None
     try:

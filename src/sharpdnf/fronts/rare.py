@@ -23,12 +23,14 @@ from sharpdnf.fronts.frontier import Question, Solved
 USEFUL = math.log(1.0 / 512.0)
 """The bound must be below this: else worlds, of which 512 are searched at once, need fewer operations."""
 LARGEST_RATE = 700.0
-"""Elements that fail with less than exp of minus this are taken for perfect: they add less than the smallest double."""
+"""Elements that fail with probability below exp(-LARGEST_RATE) are taken for perfect: they would add less than the
+smallest double."""
 
 
 @dataclass(frozen=True, slots=True)
 class Elements:
-    """Elements e of which ``end[start[e]:start[e + 1]]`` are the nodes it joins; it fails with exp(-rate[e])."""
+    """Links and failing nodes alike: element e joins the nodes ``end[start[e]:start[e + 1]]`` and fails with
+    probability exp(-rate[e])."""
 
     start: npt.NDArray[np.int64]
     end: npt.NDArray[np.int32]
@@ -93,7 +95,7 @@ def _whole(failure: Estimate, solved: Solved) -> Estimate:
 
 
 def _either(log_known: float, log_failure: float) -> float:
-    """log P(what is known to fail with 1 - exp(log_known) fails, or the rest does)."""
+    """The logarithm of the probability of a failure: of the part that works with exp(log_known), or of the rest."""
     return min(0.0, float(np.logaddexp(log1mexp(log_known), log_known + log_failure)))
 
 

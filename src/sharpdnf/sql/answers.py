@@ -14,6 +14,7 @@ from sharpdnf.sql.counting import Counts
 from sharpdnf.sql.emit.lineage import Formulas, Rows
 from sharpdnf.sql.expected import Expected
 from sharpdnf.sql.explain import influences
+from sharpdnf.sql.ways import LINEAGE, Route
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 COLUMNS = ("prob", "lower", "upper", "guarantee", "engine", "num_clauses")
 
 FOLDED = 10
-"""Characters: longer values may be folded before a column is left out."""
+"""Values longer than this many characters may be folded into several lines before a column is left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +72,14 @@ class Answers:
         self._number_of_answer, self._found = number_of_answer, found
         self._database, self._expected = database, expected
         self._known, self._reading = known, reading
+        self.route = Route(LINEAGE)
 
     def __len__(self) -> int:
         return len(self.counts.prob)
+
+    def plan(self) -> Route:
+        """Which way the query went, and why not a stronger one; as text: one line a way."""
+        return self.route
 
     @property
     def prob(self) -> Any:
@@ -123,11 +129,11 @@ class Answers:
         return np.concatenate([self._formulas.num_clauses, [0]])[self._formula_of_answer]
 
     def df(self) -> pd.DataFrame:
-        """As ``arrow``, in pandas."""
+        """The answers as a pandas frame, with the columns of ``arrow``."""
         return self.arrow().to_pandas()
 
     def pl(self) -> pl.DataFrame:
-        """As ``arrow``, in polars."""
+        """The answers as a polars frame, with the columns of ``arrow``."""
         import polars as pl
 
         frame = pl.from_arrow(self.arrow())

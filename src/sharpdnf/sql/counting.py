@@ -17,7 +17,7 @@ from sharpdnf.sql.emit.lineage import select
 
 Progress = Callable[[int, int], None]
 CHUNK = 2_000
-"""Formulas per call where progress is shown."""
+"""How many formulas are counted between two reports of progress."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +33,12 @@ class Options:
     engine: str = "auto"
     progress: Progress | None = None
     numbers: IntArray | None = None
-    """The places of the formulas among all answers, where only some of them are counted: draws belong to these."""
+    """Where only some answers are counted: their places among all answers, which decide their draws. None counts all.
+    """
 
     @property
     def timeout(self) -> float | None:
-        """Seconds that are left."""
+        """The seconds that are left until the deadline; None if there is none."""
         return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
 
     def replace(self, **changes: Any) -> Options:

@@ -66,12 +66,12 @@ class Limits:
     """What one query may use."""
 
     seconds: float = 30.0
-    """Of the database and of counting together; ``timeout`` can only shorten it."""
+    """How many seconds database and counting may take together; ``timeout`` can only shorten it."""
     memory: int = 2**30
-    """Bytes of the worker, beyond what its libraries take: tables that are not read from a file are in it."""
+    """How many bytes the worker may use beyond what its libraries take. Tables that are not read from a file count."""
     threads: int = 1
     answer_bytes: int = 64 * 2**20
-    """Of the answers as Arrow: they come into the process that asks."""
+    """How many bytes the answers may take as Arrow, since they come into the process that asks."""
 
     def __post_init__(self) -> None:
         if not (self.seconds > 0 and self.memory >= 2**26 and self.threads >= 1 and self.answer_bytes >= 1):
@@ -79,7 +79,7 @@ class Limits:
 
 
 class Sandbox:
-    """As ``ProbDB``, over a worker process. Tables come from a DuckDB file, a data file, or ``register``."""
+    """A ProbDB over a worker process. Tables come from a DuckDB file, a data file, or ``register``."""
 
     def __init__(self, source: str | None = None, limits: Limits | None = None) -> None:
         if os.name != "posix":
@@ -314,7 +314,7 @@ class _Worker:
             raise ValueError(f"an answer of {head + body} bytes is more than the limit")
         said = json.loads(self._read(head, deadline))
         if not isinstance(said, dict):
-            raise ValueError("the worker's answer is none")
+            raise ValueError("the worker's answer is not a message")
         return said, self._read(body, deadline)
 
     def _write(self, data: bytes, deadline: float) -> None:
@@ -342,7 +342,7 @@ class _Worker:
             raise TimeoutError
 
     def end(self) -> str:
-        """Kills the process; how it had ended if it had."""
+        """Kills the process and returns how it had ended, if it had ended by itself."""
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(0.05)  # its last word and its end do not come at the same moment
         code = self.process.poll()
@@ -399,5 +399,5 @@ def from_bytes(data: bytes) -> pa.Table:
         table = pa.ipc.open_stream(data).read_all()
         table.validate(full=True)
     except pa.ArrowException as error:
-        raise SQLError(f"the worker's answer is none: {error}") from None
+        raise SQLError(f"the worker's answer is not a table: {error}") from None
     return table

@@ -1,9 +1,14 @@
 """Which functions of a DuckDB connection are DuckDB's own: macros and Python functions can read tables nobody named.
 
-A macro may even be called ``+`` or ``date_part``, and then every ``a + b`` or EXTRACT calls it. Listing the functions
-takes DuckDB longer than rewriting a query, so the list is kept for as long as no catalog entry was made: every new
-entry of an instance gets the next number, and a temporary view tells which number that is. Our own questions name
+A macro may even be called ``+`` or ``date_part``, and then every ``a + b`` or EXTRACT calls it. Our own questions name
 DuckDB's functions with their catalog, which no macro can take over.
+
+Stamps. Listing the functions takes DuckDB longer than rewriting a query, so the list is kept until somebody makes a new
+function. DuckDB has no counter for that, but it numbers the entries of its catalog: making a temporary view, and asking
+for its number, gives a *stamp*. Two stamps in a row differ by a fixed step if nothing was made in between, and by more
+if a macro, a table or anything else was. What would break: a list that is kept too long would let a macro pass for a
+function of DuckDB's own, and a macro can read uncertain tables that the query does not show. So whenever the step is
+not the usual one, or no stamp can be made, the functions are listed again.
 """
 
 from __future__ import annotations
@@ -23,11 +28,11 @@ LIST = (
     "AS VARCHAR), ''), coalesce(return_type, ''), internal FROM system.main.duckdb_functions()"
 )
 RUN_TEXT = frozenset(["query", "query_table"])
-"""Functions that read the tables a text names."""
+"""Functions that take the name of a table or a query as text, and read it."""
 BOUND = ("struct_", "array_", "list_", "map_", "json_", "element_", "contains")
 """Functions that x.y, x[1] and the like come to call after parsing: nobody may replace them."""
 OURS = frozenset(["+", "-", "row_number", "dense_rank", "count", "count_star", "sum"])
-"""What our own statements call."""
+"""Functions that our own statements call; if one of them is replaced, nothing can be answered."""
 STAMP = "_sharpdnf_stamp"
 
 
@@ -48,7 +53,7 @@ def own_signatures(extensions: frozenset[str]) -> frozenset[Signature]:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a connection has."""
+    """The functions of a connection, at the moment when they were listed."""
 
     builtin: Functions
     own: frozenset[str]
@@ -70,11 +75,11 @@ class FunctionList:
         self._last = self._step = 0
 
     def last(self) -> Listing:
-        """As they were when last looked at."""
+        """The functions as they were listed last."""
         return self._known or self.current()
 
     def current(self) -> Listing:
-        """As they are now."""
+        """The functions as they are now: the kept list if the stamp shows that nothing was made since."""
         stamp = self._stamp()
         if self._known is None or stamp is None or stamp - self._last != self._step:
             self._known = self._read()
@@ -126,7 +131,7 @@ class FunctionList:
         return frozenset(name for (name,) in rows)
 
     def _stamp(self) -> int | None:
-        """The number of a catalog entry made just now; None where none can be made."""
+        """The number of a catalog entry made just now (a stamp); None where none can be made."""
         try:
             self.connection.execute(f"CREATE OR REPLACE TEMP VIEW {STAMP} AS SELECT 1 AS x")
             found = self.connection.execute(

@@ -29,7 +29,8 @@ IMPLIED = frozenset(
 OURS = frozenset(["row_number", "dense_rank", "count", "sum", "coalesce", "group_concat", "char", "typeof", "lower"])
 """What our own statements call."""
 CHUNK = 200_000
-"""Rows of lineage per string: SQLite hands them over as text, so no Python object is made for a row."""
+"""How many rows of lineage come in one string: SQLite hands them over as text, so that no Python object is made for
+each row."""
 
 
 class SQLite:
@@ -39,6 +40,8 @@ class SQLite:
         self.connection, self.lock = connection, lock_of(connection)
         self._ours = 0
         """How often our own statements changed the list of temporary tables."""
+        self._inserted = 0
+        """How many rows our own statements put into temporary tables."""
 
     def fold(self, identifier: exp.Identifier) -> str:
         return lower(str(identifier.this))
@@ -91,7 +94,7 @@ class SQLite:
         return frozenset(i for i, loose in enumerate(self.rows(f"{probe} SELECT {tests} FROM _p")[0]) if loose)
 
     def affinities(self, sql: str, count: int) -> tuple[str, ...]:
-        """By what becomes of '1' and of 1 where SQLite stores them beside the column."""
+        """Finds the affinities by what becomes of '1' and of 1 when SQLite stores them in the same column."""
         names = [f"_{i}" for i in range(count)]
         first = ", ".join(f"_d.{quoted(n).sql('sqlite')}" for n in (self.describe(sql) or ())[:count])
         texts, ones, types = (
@@ -153,7 +156,7 @@ class SQLite:
         return name if name and self.describe(f"SELECT {name} FROM {table}") is not None else None
 
     def related(self, relation: Relation) -> tuple[Relation, ...]:
-        """Of a virtual table: every relation that its definition names, such as the content of a full-text index."""
+        """For a virtual table, every relation that its definition names, such as the content of a full-text index."""
         words = {lower(word) for word in re.findall(r"\w+", relation.version)} - {lower(relation.path[-1])}
         found = [self.resolve((lower(relation.path[0]), word), None) for word in sorted(words)]
         return tuple(other for other in found if other is not None)
@@ -229,6 +232,17 @@ class SQLite:
         except sqlite3.Error as error:
             raise SQLError(f"SQLite: {error}") from None
 
+    def insert(self, target: str, rows: Sequence[tuple[Any, ...]], columns: int) -> None:
+        """Puts rows into a temporary table of ours, which does not count as a change of the data."""
+        before = self.connection.total_changes
+        marks = ", ".join("?" * columns)
+        try:
+            self.connection.executemany(f"WITH _x AS (SELECT 1) INSERT INTO {target} VALUES ({marks})", rows)
+        except sqlite3.Error as error:
+            raise SQLError(f"SQLite: {error}") from None
+        finally:
+            self._inserted += self.connection.total_changes - before
+
     def version(self) -> object:
         """``data_version`` counts the commits of other connections, ``total_changes`` the rows that this one changed,
         ``schema_version`` its DDL and VACUUM; temporary tables of our own making are taken off.
@@ -240,14 +254,14 @@ class SQLite:
             name = quoted(schema).sql("sqlite")
             pragmas = [self.rows(f"PRAGMA {name}.{what}_version")[0][0] for what in ("data", "schema")]
             found.append((schema, pragmas[0], pragmas[1] - (self._ours if schema == "temp" else 0)))
-        return found, self.connection.total_changes
+        return found, self.connection.total_changes - self._inserted
 
     def layout(self, item: exp.Expr) -> tuple[tuple[str, str], ...] | None:
         names = self.describe(f"SELECT * FROM {item.sql('sqlite')}")
         return tuple((name, "") for name in names) if names is not None else None
 
     def contents(self, item: exp.Expr, columns: Sequence[tuple[str, str]], prob: str) -> object:
-        raise AssertionError("the version tells")
+        raise AssertionError("SQLite has a counter of changes (version), so contents are never compared")
 
     def present(self, paths: Sequence[tuple[str, ...]], *, fresh: bool = True) -> list[str | None]:
         kinds: dict[tuple[str, str], str] = {}
@@ -273,7 +287,7 @@ class SQLite:
         self._end("COMMIT")
 
     def _end(self, how: str) -> None:
-        if self.connection.in_transaction:  # some errors end it
+        if self.connection.in_transaction:  # some errors have ended it already
             self.rows(how)
 
     def interrupt(self) -> None:

@@ -1,9 +1,16 @@
 """Whether the parser reads a query as the database does, by asking the database.
 
-``text.py`` writes the parser's tree back with parentheses around every operand, and the database says what it makes of
-that text and of the user's: DuckDB its parse tree, SQLite its program, PostgreSQL its plan. If they differ, the query
-is refused. No list of operators is involved, so none can be incomplete. Without this check an operator that binds
-otherwise in the database than in the parser would give a wrong number without a word.
+What: ``text.py`` writes the parser's tree back as a second text, with parentheses around every operand, so that it can
+be read in one way only. The database is then asked what it makes of that text and of the user's: DuckDB gives its
+parse tree, SQLite its program, PostgreSQL its plan. If the two differ, the query is refused.
+
+Why: the parser belongs to another project, and each database has operators, precedences and shorthands that it reads
+otherwise. A list of those would never be complete; asking needs none.
+
+What would break: the rewritten query is made from the parser's tree. An operator that binds otherwise there than in the
+database would give the answer to another question, a wrong number without a word. So a new dialect must give a reading
+(``Catalog.readings``) in which two texts are equal only if they mean the same, and nothing between parsing and this
+check may change the tree that is written back.
 """
 
 from __future__ import annotations
