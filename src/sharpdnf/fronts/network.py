@@ -153,10 +153,15 @@ def _certified(solved: Solved, asked: Asked) -> Estimate:
         return exact_estimate(solved.log_prob, "frontier", delta=0.0, info=info).replace(**solved.interval())
     met = asked.guarantee == "bounds" or _narrow(solved, asked)
     return Estimate(
-        guarantee=asked.guarantee if met else "bounds", engine="frontier", delta=0.0, met=met, info=info,
-        epsilon=asked.epsilon if met and asked.guarantee != "bounds" else None, log_prob=solved.log_prob,
+        guarantee=asked.guarantee if met else "bounds",
+        engine="frontier",
+        delta=0.0,
+        met=met,
+        info=info,
+        epsilon=asked.epsilon if met and asked.guarantee != "bounds" else None,
+        log_prob=solved.log_prob,
         **solved.interval(),
-    )  # fmt: skip
+    )
 
 
 def _narrow(solved: Solved, asked: Asked) -> bool:
@@ -370,9 +375,16 @@ def expected_reached(
     width = network.num_nodes * (epsilon if met else anytime_width(samples, delta))
     value = float(np.clip(mean.sum(), low, high)) if samples else (low + high) / 2.0
     return Expectation(
-        value, max(low, value - width), min(high, value + width), "additive" if met else "none", epsilon, delta,
-        samples, seed, met,
-    )  # fmt: skip
+        value,
+        max(low, value - width),
+        min(high, value + width),
+        "additive" if met else "none",
+        epsilon,
+        delta,
+        samples,
+        seed,
+        met,
+    )
 
 
 def importance(

@@ -61,9 +61,14 @@ class Counts:
         """The entries of these formulas."""
         near = None if self.near_cut is None else self.near_cut[index]
         return Counts(
-            self.prob[index], self.lower[index], self.upper[index], self.guarantee[index], self.engine[index],
-            self.met[index], near,
-        )  # fmt: skip
+            self.prob[index],
+            self.lower[index],
+            self.upper[index],
+            self.guarantee[index],
+            self.engine[index],
+            self.met[index],
+            near,
+        )
 
 
 def count_batch(batch: Batch, options: Options) -> Counts:
@@ -108,12 +113,21 @@ def count_with_progress(batch: Batch, options: Options) -> Counts:
     return concatenate(parts)
 
 
+def count_some(batch: Batch, kept: IntArray, options: Options) -> Counts:
+    """As ``count_with_progress``, for the formulas ``kept`` alone; their draws are those that they have among all."""
+    if len(kept) == len(batch):
+        return count_with_progress(batch, options)
+    return count_batch(select(batch, kept), options.replace(numbers=kept))
+
+
 def concatenate(parts: list[Counts]) -> Counts:
     """The columns of all parts, one part after the other."""
     return Counts(
-        *(np.concatenate([getattr(part, name) for part in parts])
-          for name in ("prob", "lower", "upper", "guarantee", "engine", "met"))
-    )  # fmt: skip
+        *(
+            np.concatenate([getattr(part, name) for part in parts])
+            for name in ("prob", "lower", "upper", "guarantee", "engine", "met")
+        )
+    )
 
 
 def empty() -> Counts:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from sharpdnf.dnf import Batch, FloatArray, IntArray
 from sharpdnf.sql.counting import Counts, Options, count_batch
 from sharpdnf.sql.emit.lineage import select
-from sharpdnf.sql.plan import Cut
+from sharpdnf.sql.outermost import Cut
 
 BoolArray = npt.NDArray[np.bool_]
 Verdict = tuple[BoolArray, BoolArray]
@@ -132,9 +132,15 @@ def _top(counts: Counts, inside: BoolArray, outside: BoolArray, limit: int, *, d
 
 
 def _chosen(
-    counts: Counts, inside: BoolArray, outside: BoolArray, wide: BoolArray, cuts: tuple[Cut, ...], limit: int | None, *,
+    counts: Counts,
+    inside: BoolArray,
+    outside: BoolArray,
+    wide: BoolArray,
+    cuts: tuple[Cut, ...],
+    limit: int | None,
+    *,
     descending: bool,
-) -> IntArray:  # fmt: skip
+) -> IntArray:
     """The answers to return: sure ones first, flagged ones by their estimate; HAVING drops none that are ``wide``."""
     passes = ~outside
     for cut in cuts:

@@ -86,9 +86,7 @@ class Declared:
         relation, text = self.uncertain.relation, sql.lower()
         needed = {self.uncertain.prob, *self.block_columns}
         everything = "*" in text
-        return tuple(
-            c for c in relation.columns if everything or c in needed or c.lower().replace('"', '""') in text
-        )  # fmt: skip
+        return tuple(c for c in relation.columns if everything or c in needed or c.lower().replace('"', '""') in text)
 
 
 def find_column(relation: Relation, name: str, what: str) -> str:
@@ -132,9 +130,17 @@ def _numbered(backend: Backend, relation: Relation, p: str, columns: tuple[str, 
     if base + len(probabilities) >= MOST_ROWS:
         raise UncertainTableError(f"with {relation.path[-1]} there are {MOST_ROWS} uncertain rows or more")
     declared = Declared(
-        relation.path[-1], Uncertain(relation, source, p), columns, base, probabilities, blocks, copy,
-        layout(backend, relation), backend.present([relation.path])[0], backend.version(),
-    )  # fmt: skip
+        relation.path[-1],
+        Uncertain(relation, source, p),
+        columns,
+        base,
+        probabilities,
+        blocks,
+        copy,
+        layout(backend, relation),
+        backend.present([relation.path])[0],
+        backend.version(),
+    )
     if columns:
         _check_blocks(backend, declared)
     return declared

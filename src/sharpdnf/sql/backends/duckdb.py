@@ -276,6 +276,17 @@ class DuckDB:
         except duckdb.Error:
             raise ValueError(f"register takes a data frame or a file, not {type(frame).__name__}") from None
 
+    def store(self, name: str, table: pa.Table, like: str) -> None:
+        with self._functions.unmoved():
+            self.connection.register(name, table)
+
+    def discard(self, name: str) -> None:
+        with self._functions.unmoved():
+            self.connection.unregister(name)
+
+    def table(self, sql: str, columns: int) -> pa.Table:
+        return self.arrow(sql)
+
     def version(self) -> object:
         return None
 

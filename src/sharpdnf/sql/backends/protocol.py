@@ -193,6 +193,15 @@ class Backend(Catalog, Protocol):
     def register(self, name: str, frame: object) -> None:
         """Makes a data frame or file a relation of the connection."""
 
+    def store(self, name: str, table: pa.Table, like: str) -> None:
+        """Makes a temporary table of a few columns, each of the type of the column of its name in a SELECT, if any."""
+
+    def discard(self, name: str) -> None:
+        """Drops what ``store`` made."""
+
+    def table(self, sql: str, columns: int) -> pa.Table:
+        """The result of a query with that many columns."""
+
     def temporary(self, name: str) -> exp.Table:
         """The name of one of our temporary tables."""
 

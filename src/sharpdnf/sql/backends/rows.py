@@ -94,3 +94,9 @@ def grouped(sql: str, shape: Shape, *, bare: bool = False) -> str:
         values = [f"coalesce({value}, NULL) AS {value}" for value in values]
     columns = ", ".join([f'{rank} AS "_g"', *values, *lineage, *identity])
     return f'SELECT {columns} FROM ({sql}) AS "_r"'
+
+
+def stored_like(names: Sequence[str], like: str, known: Sequence[str]) -> str:
+    """A SELECT without rows: each column has the type of that of its name in ``like``, the others are numbers."""
+    columns = ", ".join(f'"{n}"' if n in known else f'CAST(0 AS DOUBLE PRECISION) AS "{n}"' for n in names)
+    return f'SELECT {columns} FROM ({like}) AS "_r" LIMIT 0'

@@ -6,7 +6,7 @@ import re
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sqlglot import TokenType, exp
@@ -17,9 +17,12 @@ from sharpdnf.sql.backends.columns import frame_rows, python_columns, sorted_fla
 from sharpdnf.sql.backends.dialect import SQLITE, tokens_of
 from sharpdnf.sql.backends.names import column, file_key, lower, quoted
 from sharpdnf.sql.backends.protocol import ROW_ID, Functions, LineageRows, Relation, Shape
-from sharpdnf.sql.backends.rows import grouped, lock_of, numbering, recopied
+from sharpdnf.sql.backends.rows import grouped, lock_of, numbering, recopied, stored_like
 from sharpdnf.sql.backends.views import parse_view
 from sharpdnf.sql.refusal import refuse
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 VOLATILE = frozenset(["random", "randomblob", "changes", "total_changes", "last_insert_rowid", "load_extension"])
 IMPLIED = frozenset(
@@ -226,20 +229,37 @@ class SQLite:
         columns = ", ".join(quoted(n).sql("sqlite") for n in names)
         self.rows(f"DROP TABLE IF EXISTS temp.{target}")
         self.rows(f"CREATE TEMP TABLE {target} ({columns})")
-        marks = ", ".join("?" * len(names))
-        try:
-            self.connection.executemany(f"WITH _x AS (SELECT 1) INSERT INTO temp.{target} VALUES ({marks})", rows)
-        except sqlite3.Error as error:
-            raise SQLError(f"SQLite: {error}") from None
+        self._insert(f"temp.{target}", rows, len(names))
 
-    def insert(self, target: str, rows: Sequence[tuple[Any, ...]], columns: int) -> None:
-        """Puts rows into a temporary table of ours, which does not count as a change of the data."""
-        before = self.connection.total_changes
+    def _insert(self, target: str, rows: Sequence[Sequence[Any]], columns: int) -> None:
+        """WITH in front, or Python would begin a transaction."""
         marks = ", ".join("?" * columns)
         try:
             self.connection.executemany(f"WITH _x AS (SELECT 1) INSERT INTO {target} VALUES ({marks})", rows)
         except sqlite3.Error as error:
             raise SQLError(f"SQLite: {error}") from None
+
+    def store(self, name: str, table: pa.Table, like: str) -> None:
+        names, rows = frame_rows(table)
+        target = quoted(name).sql("sqlite")
+        self.discard(name)
+        try:
+            self.execute(f"CREATE TEMP TABLE {target} AS {stored_like(names, like, self.describe(like) or ())}")
+        except SQLError:  # what the SELECT reads is gone
+            self.execute(f"CREATE TEMP TABLE {target} ({', '.join(quoted(n).sql('sqlite') for n in names)})")
+        self.insert(f"temp.{target}", [tuple(row) for row in rows], len(names))
+
+    def discard(self, name: str) -> None:
+        self.execute(f"DROP TABLE IF EXISTS temp.{quoted(name).sql('sqlite')}")
+
+    def table(self, sql: str, columns: int) -> pa.Table:
+        return python_columns(self.rows(sql), columns)
+
+    def insert(self, target: str, rows: Sequence[tuple[Any, ...]], columns: int) -> None:
+        """Puts rows into a temporary table of ours, which does not count as a change of the data."""
+        before = self.connection.total_changes
+        try:
+            self._insert(target, rows, columns)
         finally:
             self._inserted += self.connection.total_changes - before
 
