@@ -25,6 +25,11 @@ MIRRORED: dict[type[exp.Binary], type[exp.Binary]] = {
 }  # fmt: skip
 
 
+NEGATED: dict[type[exp.Binary], type[exp.Binary]] = {
+    exp.EQ: exp.NEQ, exp.NEQ: exp.EQ, exp.GT: exp.LTE, exp.LTE: exp.GT, exp.LT: exp.GTE, exp.GTE: exp.LT,
+}  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class Written:
     """EXISTS, IN or a comparison with ANY as the user wrote it."""
@@ -46,6 +51,9 @@ def bind_condition(context: Binding, node: exp.Expr, env: Environment, scope: Sc
     if isinstance(node, exp.And | exp.Or):
         parts = tuple(bind_condition(context, part, env, scope) for part in node.flatten(unnest=False))
         return All(parts) if isinstance(node, exp.And) else AnyOf(parts)
+    opposite = _opposite(node)
+    if opposite is not None:
+        return Not(bind_condition(context, opposite, env, scope))
     written = _written(node)
     if written is None:
         refuse(
@@ -126,14 +134,25 @@ def _written(node: exp.Expr) -> Written | None:
         left, right = node.this, node.expression
         if isinstance(left, exp.Any) and not isinstance(right, exp.Any):
             kind, left, right = MIRRORED.get(kind, kind), right, left
-        if isinstance(right, exp.All) or isinstance(left, exp.All):
-            refuse("ALL over uncertain rows", "it asks that rows be absent, which is no disjunction of rows")
         if isinstance(right, exp.Any):
             row = _row(left)
             if len(row) > 1 and kind is not exp.EQ:
                 refuse("a row comparison other than = with ANY", "rows compare column by column only for =")
             return Written(right.this, "... ANY", row, kind)
     return None
+
+
+def _opposite(node: exp.Expr) -> exp.Expr | None:
+    """For x > ALL (q): x <= ANY (q), whose negation it is in all three truth values; None for everything else."""
+    if not isinstance(node, COMPARISONS):
+        return None
+    kind: type[exp.Binary] = type(node)
+    left, right = node.this, node.expression
+    if isinstance(left, exp.All) and not isinstance(right, exp.All):
+        kind, left, right = MIRRORED.get(kind, kind), right, left
+    if not isinstance(right, exp.All):
+        return None
+    return NEGATED[kind](this=left.copy(), expression=exp.Any(this=right.this.copy()))
 
 
 def _row(node: exp.Expr) -> tuple[exp.Expr, ...]:

@@ -130,6 +130,8 @@ class Join:
     on: Condition | None = None
     once: bool = False
     """Whether the rows of the right side only say that a row of the left side has a partner, as in a semi-join."""
+    hollow: bool = False
+    """Whether no row of the right side is ever joined: it stands there for its columns, which are NULL."""
 
     @property
     def inner(self) -> bool:
@@ -143,6 +145,8 @@ class Join:
     @property
     def absent(self) -> list[FromItem]:
         """The sides whose missing rows make rows of the result."""
+        if self.hollow:
+            return []
         right = [self.right] * (self.side in ("LEFT", "FULL") or self.kind == "ANTI")
         return right + [self.left] * (self.side in ("RIGHT", "FULL"))
 
@@ -216,6 +220,8 @@ class Member:
     """How it is written: EXISTS, IN, ... ANY."""
     left: tuple[exp.Expr, ...] = ()
     compare: type[exp.Binary] = exp.EQ
+    maybe: bool = False
+    """Whether a comparison that is NULL counts too: then it is TRUE iff the membership is not FALSE."""
 
     @property
     def reads(self) -> frozenset[Key]:

@@ -90,6 +90,8 @@ def _rewrite_join(context: Rewriting, join: Join) -> Numbered:
 
 def _check_padding(join: Join) -> None:
     """Outer and anti-joins read the absence of rows, so the side that may be absent must be certain."""
+    if join.hollow:
+        return
     if join.kind == "ANTI" and join.right.reads:
         refuse("an anti-join against uncertain rows", "it asks that rows be absent")
     if join.side in ("LEFT", "FULL") and join.right.reads:

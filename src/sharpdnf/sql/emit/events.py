@@ -1,0 +1,63 @@
+"""Runs the stages of a plan: temporary tables of candidates, whose numbers stand for events over uncertain rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sharpdnf.circuit import OR
+from sharpdnf.dnf import IntArray
+from sharpdnf.sql.backends.names import quoted
+from sharpdnf.sql.backends.protocol import ROW_ID, Backend, LineageRows, Shape
+from sharpdnf.sql.emit.gates import Gates
+from sharpdnf.sql.emit.stages import BASE, Absent, AllOf, Formula, Found, Stage
+
+
+@dataclass(slots=True)
+class Events:
+    """What the numbers in lineage columns stand for: those of uncertain rows for themselves, later ones for a gate."""
+
+    gates: Gates
+    gate_of: IntArray
+    """The gate of each number."""
+
+    @classmethod
+    def over(cls, rows: int) -> Events:
+        """Nothing but uncertain rows so far."""
+        return cls(Gates(rows), np.arange(rows))
+
+    def run(self, stages: Sequence[Stage], backend: Backend) -> None:
+        """Makes the tables, in order, and the events of their rows. Who calls drops the tables."""
+        for stage in stages:
+            base = len(self.gate_of)
+            name = quoted(stage.name).sql(backend.dialect.name)
+            backend.execute(f"CREATE TEMP TABLE {name} AS {stage.select.replace(BASE, str(base))}")
+            columns = "".join(f', "_l{i}"' for i in range(stage.lineage))
+            own = backend.lineage(f'SELECT "{ROW_ID}" AS "_c0"{columns} FROM {name}', Shape(1, 0, stage.lineage, 0))
+            events = [self.answers(own)]
+            if stage.formula is not None and len(events[0]):
+                events.append(self._decided(stage.formula, base, len(events[0]), backend))
+            self.gate_of = np.concatenate([self.gate_of, self.gates.both(events)])
+
+    def answers(self, found: LineageRows) -> IntArray:
+        """The event of each answer: that one of its clauses holds."""
+        return self.gates.one_of(found.indptr, self.gates.clauses(found.clauses, self.gate_of))
+
+    def _decided(self, formula: Formula, base: int, count: int, backend: Backend) -> IntArray:
+        """The event that the formula holds, for each candidate."""
+        if isinstance(formula, Found):
+            rows = backend.lineage(formula.sql, Shape(int(formula.keyed), 0, formula.lineage, 0))
+            events = self.answers(rows) if len(rows.clauses) else np.zeros(0, np.int64)
+            if not formula.keyed:
+                return np.full(count, events[0] if len(events) else self.gates.false)
+            result = np.full(count, self.gates.false)
+            if len(events):
+                numbers = np.asarray(rows.answers.column(0).to_numpy(), dtype=np.int64)
+                result[numbers - base] = events
+            return result
+        if isinstance(formula, Absent):
+            return self.gates.negate(self._decided(formula.part, base, count, backend))
+        parts = [self._decided(part, base, count, backend) for part in formula.parts]
+        return self.gates.both(parts) if isinstance(formula, AllOf) else self.gates.both(parts, OR)

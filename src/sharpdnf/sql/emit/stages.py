@@ -1,0 +1,89 @@
+"""What negation leaves for later: temporary tables of candidate rows, and what must hold for each of them to exist.
+
+A positive query is one SELECT whose rows are clauses. Negation needs more: which candidates there are, which uncertain
+rows each of them needs, and which must be absent. So the candidates become a temporary table whose rows are numbered
+like those of an uncertain table, after all numbers given before; the query above reads it as one. A ``Stage`` is such a
+table, and says by which lineage queries a candidate is decided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+BASE = "_sharpdnf_base"
+"""Stands in the SQL of a stage for the first number of its rows, which is known when it runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """TRUE for a candidate iff one of the lineage rows of ``sql`` with its number in ``_c0`` is there."""
+
+    sql: str
+    lineage: int
+    """The number of lineage columns."""
+    keyed: bool = True
+    """False where the rows are about no candidate in particular: TRUE for all of them or for none."""
+
+
+@dataclass(frozen=True, slots=True)
+class AllOf:
+    """TRUE iff all parts are."""
+
+    parts: tuple[Formula, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """TRUE iff one of the parts is."""
+
+    parts: tuple[Formula, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """TRUE iff its part is not."""
+
+    part: Formula
+
+
+Formula = Found | AllOf | OneOf | Absent
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A temporary table of candidates: one exists iff the rows of its lineage columns do and ``formula`` holds.
+
+    Several rows with one number are one candidate, which exists iff one of them does.
+    """
+
+    name: str
+    select: str
+    """The SELECT that makes the table."""
+    lineage: int
+    formula: Formula | None = None
+
+    def with_sql(self, change: Callable[[str], str]) -> Stage:
+        """The stage with all its SQL changed."""
+        formula = None if self.formula is None else _with_sql(self.formula, change)
+        return replace(self, select=change(self.select), formula=formula)
+
+    @property
+    def sql(self) -> list[str]:
+        """All its statements, in the order in which they run."""
+        found: list[str] = []
+
+        def note(text: str) -> str:
+            found.append(text)
+            return text
+
+        self.with_sql(note)
+        return [found[-1], *found[:-1]]
+
+
+def _with_sql(formula: Formula, change: Callable[[str], str]) -> Formula:
+    if isinstance(formula, Found):
+        return replace(formula, sql=change(formula.sql))
+    if isinstance(formula, Absent):
+        return Absent(_with_sql(formula.part, change))
+    return type(formula)(tuple(_with_sql(part, change) for part in formula.parts))
