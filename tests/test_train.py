@@ -55,10 +55,10 @@ def stop_after(batches):
     return label
 
 
-@pytest.mark.parametrize("average", [0.0, 0.9])
-def test_resume_continues_bit_for_bit(tmp_path, average):
+@pytest.mark.parametrize(("average", "restarts"), [(0.0, ()), (0.9, ()), (0.9, (3, 7))])
+def test_resume_continues_bit_for_bit(tmp_path, average, restarts):
     config = tiny_config(12)
-    config = replace(config, optimizer=replace(config.optimizer, average=average))
+    config = replace(config, optimizer=replace(config.optimizer, average=average, restarts=restarts))
     whole = weights(train(config, tmp_path / "whole", sampling_label))
     for calls in (60, 120):
         with pytest.raises(Interrupted):
@@ -67,6 +67,30 @@ def test_resume_continues_bit_for_bit(tmp_path, average):
     assert 0 < state["step"] < 12
     parts = weights(train(config, tmp_path / "parts", sampling_label))
     assert all(torch.equal(a, b) for a, b in zip(whole, parts, strict=True))
+
+
+def test_a_cycle_starts_from_the_average_with_fresh_moments_and_heads(tmp_path):
+    """A run that is stopped where its second cycle begins knows nothing of that cycle; one step later it has begun."""
+    config = tiny_config(12)
+    config = replace(config, optimizer=replace(config.optimizer, average=0.9, restarts=(5,)))
+    trainer = Trainer(replace(config, run=replace(config.run, stop=5)), tmp_path, sampling_label, lambda report: None)
+    trainer.run()
+    average, heads = weights(trainer.network), weights(trainer.objective.heads)
+    assert any(not torch.equal(a, b) for a, b in zip(average, weights(trainer.objective.network), strict=True))
+    trainer._restart()
+    assert all(torch.equal(a, b) for a, b in zip(average, weights(trainer.objective.network), strict=True))
+    assert any(not torch.equal(a, b) for a, b in zip(heads, weights(trainer.objective.heads), strict=True))
+    assert not trainer.optimizer.state
+
+
+def test_each_cycle_warms_up_and_falls():
+    config = OptimizerConfig(learning_rate=1.0, warmup_steps=10, final=0.1, restarts=(100,), restart_rate=0.5)
+    rates = [learning_rate(config, step, 300) for step in range(300)]
+    plain = OptimizerConfig(learning_rate=1.0, warmup_steps=10, final=0.1)
+    assert rates[:100] == [learning_rate(plain, step, 100) for step in range(100)]
+    assert rates[100:] == [0.5 * learning_rate(plain, step, 200) for step in range(200)]
+    with pytest.raises(ConfigError, match="restarts must be positive and rise"):
+        OptimizerConfig(restarts=(7, 7))
 
 
 def test_a_run_may_stop_before_its_schedule_ends(tmp_path):

@@ -198,9 +198,9 @@ class Trainer:
             save_checkpoint(self.directory, self.config, self.state, self.objective, self.optimizer, self.average)
 
     def _restart(self) -> None:
-        """Begins a cycle: the averaged weights, heads and moments that know nothing yet.
+        """Begins a cycle: with the averaged weights, and with heads and moments that know nothing yet.
 
-        It happens at the beginning of a step, before which nothing of the new cycle is in a checkpoint, so a run that is
+        This happens at the beginning of a step, when no checkpoint holds anything of the new cycle: a run that is
         resumed at this very step does it again with the same result.
         """
         torch.manual_seed(self.config.run.seed + self.state.step)

@@ -11,8 +11,9 @@ from sharpdnf.errors import MissingExtra
 
 try:
     from sharpdnf.sql.answers import Answers, Reason
-    from sharpdnf.sql.database import ProbDB, connect
+    from sharpdnf.sql.database import ProbDB
     from sharpdnf.sql.sandbox import Limits, Sandbox
+    from sharpdnf.sql.source import connect
 except ImportError as error:
     if (error.name or "").split(".")[0] != "sqlglot":  # the others are imported where they are needed
         raise

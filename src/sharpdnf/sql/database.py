@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import Any
 
 import numpy as np
 import sqlglot
@@ -17,7 +15,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from sharpdnf.dnf import IntArray
-from sharpdnf.errors import MissingExtra, NoUncertainTable, SQLError, UncertainTableError
+from sharpdnf.errors import NoUncertainTable, SQLError, UncertainTableError
 from sharpdnf.estimate import check_tolerance
 from sharpdnf.sql.answers import Answers
 from sharpdnf.sql.backends.names import quoted
@@ -25,8 +23,9 @@ from sharpdnf.sql.backends.protocol import Backend, LineageRows, Relation, Uncer
 from sharpdnf.sql.bind.tables import Environment, Tables
 from sharpdnf.sql.counting import Counts, Options, Progress, certain, count_with_progress
 from sharpdnf.sql.emit.lineage import Formulas, Rows, build
-from sharpdnf.sql.expected import Expected, expected_values
+from sharpdnf.sql.expected import expected_values
 from sharpdnf.sql.limits import watched
+from sharpdnf.sql.ordering import order_of
 from sharpdnf.sql.parse.allowed import check_functions
 from sharpdnf.sql.plan import Plan, make_plan
 from sharpdnf.sql.topk import decide
@@ -44,119 +43,10 @@ from sharpdnf.sql.uncertain import (
     layout,
 )
 
-if TYPE_CHECKING:
-    from sharpdnf.sql.sandbox import Limits, Sandbox
-
 ATTEMPTS = 5
 """How often a query is planned anew because a table got other columns meanwhile."""
 SPARE = 1_000_000
 """Numbers that readings may waste, beside as many as there are rows: each takes a new range."""
-
-
-@overload
-def connect(source: Any = None, *, sandbox: Literal[False] = False) -> ProbDB: ...
-
-
-@overload
-def connect(source: Any = None, *, sandbox: Literal[True] | Limits) -> Sandbox: ...
-
-
-def connect(source: Any = None, *, sandbox: bool | Limits = False) -> ProbDB | Sandbox:
-    """Opens a database for probabilistic SQL.
-
-    ``source`` is a DuckDB or SQLite file (opened read-only), a Parquet, CSV or JSON file (a table named after it), a
-    PostgreSQL address (``postgresql://...``), a duckdb, sqlite3 or psycopg connection, or None for an empty DuckDB
-    that data frames are registered with. Only temporary tables are ever created. Close it, or use ``with``.
-
-    ``sandbox``, for SQL text that comes from someone else, runs every query in a process of its own, without access to
-    files and under ``Limits`` of time and memory (``sandbox.py``); it takes DuckDB and data files, or None.
-    """
-    if sandbox is not False:
-        return _sandbox(source, None if sandbox is True else sandbox)
-    return ProbDB(_backend(source), ours=source is None or isinstance(source, str | os.PathLike))
-
-
-def _sandbox(source: Any, limits: Limits | None) -> Sandbox:
-    from sharpdnf.sql.sandbox import Sandbox
-
-    if source is None:
-        return Sandbox(None, limits)
-    if not isinstance(source, str | os.PathLike) or os.fspath(source).startswith(("postgresql://", "postgres://")):
-        raise SQLError("a sandbox is a process of its own: it takes a DuckDB or data file, or None, not a connection")
-    path = Path(source).resolve()
-    if not path.is_file():
-        raise SQLError(f"no database file {os.fspath(source)!r}")
-    try:
-        from sharpdnf.sql.backends.duckdb import READERS
-    except ImportError:
-        raise MissingExtra("connect", "sql") from None
-    if path.suffix.lower() not in READERS:
-        return Sandbox(str(path), limits)
-    found = Sandbox(None, limits)
-    found.register(path.name.split(".")[0], path)
-    return found
-
-
-def _backend(source: Any) -> Backend:
-    if source is None or isinstance(source, str | os.PathLike):
-        return _open("" if source is None else os.fspath(source))
-    kinds = [kind for kind in type(source).__mro__ if kind.__name__ in ("Connection", "DuckDBPyConnection")]
-    package = kinds[-1].__module__.split(".")[0].lstrip("_") if kinds else ""
-    if package == "duckdb":
-        from sharpdnf.sql.backends.duckdb import DuckDB
-
-        return DuckDB(source)
-    if package == "sqlite3":
-        from sharpdnf.sql.backends.sqlite import SQLite
-
-        return SQLite(source)
-    if package == "psycopg":
-        from sharpdnf.sql.backends.postgres import PostgreSQL
-
-        return PostgreSQL(source)
-    raise TypeError(f"connect takes a path or a duckdb, sqlite3 or psycopg connection, not {type(source).__name__}")
-
-
-def _open(path: str) -> Backend:
-    if path.startswith(("postgresql://", "postgres://")):
-        try:
-            import psycopg
-        except ImportError:
-            raise SQLError("a PostgreSQL address needs psycopg: pip install 'psycopg[binary]'") from None
-        try:
-            return _backend(psycopg.connect(path, autocommit=True))
-        except psycopg.Error as error:
-            raise SQLError(f"cannot connect to PostgreSQL: {error}") from None
-    if path and not Path(path).exists():
-        raise SQLError(f"no database file {path!r}")
-    if path:
-        with open(path, "rb") as file:
-            if file.read(16) == b"SQLite format 3\0":
-                import sqlite3
-
-                return _backend(sqlite3.connect(f"{Path(path).resolve().as_uri()}?mode=ro", uri=True))
-    try:
-        import duckdb
-    except ImportError:
-        raise MissingExtra("connect", "sql") from None
-    from sharpdnf.sql.backends.duckdb import READERS
-
-    if path and Path(path).suffix.lower() in READERS:
-        backend = _quiet(duckdb.connect())
-        backend.register(Path(path).name.split(".")[0], path)
-        return backend
-    try:
-        return _quiet(duckdb.connect(path, read_only=True) if path else duckdb.connect())
-    except duckdb.Error as error:
-        raise SQLError(f"cannot open {path!r}: {error}") from None
-
-
-def _quiet(connection: Any) -> Backend:
-    """A DuckDB of our own: its progress bar would stand between the answers on standard output."""
-    backend = _backend(connection)
-    with watched(backend):
-        backend.execute("SET enable_progress_bar = false")
-    return backend
 
 
 class ProbDB:
@@ -447,44 +337,12 @@ class ProbDB:
             expected = [(entry[0], value.take(answer)) for entry, value in zip(plan.expected, computed, strict=True)]
             counts.met &= computed[0].met[answer]
         shown = values.take(answer) if plan.labels else values.slice(0, 0)
-        order = self._order(plan, shown, counts, expected)
+        order = order_of(plan, shown, counts, expected)
         if order is not None:
             shown, counts, formula = shown.take(order), counts.take(order), formula[order]
             expected = [(position, value.take(order)) for position, value in expected]
             answer = answer[order]
         return Answers(plan.labels, shown, counts, formulas, formula, answer, found, self, expected, known, reading)
-
-    @staticmethod
-    def _order(plan: Plan, shown: Any, counts: Counts, expected: list[tuple[int, Expected]]) -> IntArray | None:
-        """The order that ORDER BY asks for; None: as the answers come."""
-        if not plan.order or not plan.labels:
-            return None
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        table = shown.append_column("_prob", pa.array(counts.prob))
-        for i, (_, value) in enumerate(expected):
-            table = table.append_column(f"_e{i}", pa.array(value.value))
-        keys = []
-        for i, key in enumerate(plan.order):
-            column, direction = table.column(key.column), "descending" if key.descending else "ascending"
-            if pa.types.is_nested(column.type):  # NULLs inside would go elsewhere
-                raise SQLError(f"ORDER BY cannot sort by a column of type {column.type}")
-            name = key.column
-            if pa.types.is_dictionary(column.type):  # an ENUM, sorted by its position
-                name, places = f"_place{i}", [chunk.indices for chunk in column.chunks]
-                table = table.append_column(name, pa.chunked_array(places, type=column.type.index_type))
-            table = table.append_column(f"_null{i}", pc.is_null(column))
-            keys.append((f"_null{i}", "descending" if key.nulls_first else "ascending"))
-            if pa.types.is_floating(column.type):  # to a database nan is above every number, to Arrow always last
-                table = table.append_column(f"_nan{i}", pc.is_nan(column))
-                keys.append((f"_nan{i}", direction))
-            keys.append((name, direction))
-        try:
-            order: IntArray = pc.sort_indices(table, sort_keys=keys).to_numpy().astype(np.int64)
-        except pa.ArrowException as error:
-            raise SQLError(f"ORDER BY cannot sort these columns: {error}") from None
-        return order
 
     # ---- rows
 
