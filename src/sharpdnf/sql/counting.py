@@ -13,6 +13,7 @@ import numpy.typing as npt
 from sharpdnf.dnf import Batch, FloatArray, IntArray
 from sharpdnf.engines.front import make_seed
 from sharpdnf.engines.many import count_many
+from sharpdnf.sql.emit.circuits import Circuits
 from sharpdnf.sql.emit.lineage import select
 
 Progress = Callable[[int, int], None]
@@ -65,10 +66,14 @@ class Counts:
         )  # fmt: skip
 
 
-def count_batch(batch: Batch, options: Options) -> Counts:
+def count_batch(batch: Batch | Circuits, options: Options) -> Counts:
     """Counts every formula; delta holds for each of them."""
     if not len(batch):
         return empty()
+    if isinstance(batch, Circuits):
+        from sharpdnf.sql.circuits import count_circuits
+
+        return count_circuits(batch, options)
     table = count_many(
         batch,
         guarantee=options.guarantee,
@@ -91,9 +96,9 @@ def count_batch(batch: Batch, options: Options) -> Counts:
     )
 
 
-def count_with_progress(batch: Batch, options: Options) -> Counts:
+def count_with_progress(batch: Batch | Circuits, options: Options) -> Counts:
     """As ``count_batch``, reporting (done, all) after every chunk of formulas."""
-    if options.progress is None or len(batch) <= CHUNK:
+    if options.progress is None or len(batch) <= CHUNK or isinstance(batch, Circuits):
         counts = count_batch(batch, options)
         if options.progress is not None:
             options.progress(len(batch), len(batch))

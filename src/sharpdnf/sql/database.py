@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import time
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +20,10 @@ from sharpdnf.sql.backends.names import quoted
 from sharpdnf.sql.backends.protocol import Backend, LineageRows, Relation, Uncertain
 from sharpdnf.sql.bind.tables import Environment, Tables
 from sharpdnf.sql.counting import Counts, Options, Progress, certain, count_with_progress
-from sharpdnf.sql.emit.lineage import Formulas, Rows, build
+from sharpdnf.sql.emit.circuits import AnyFormulas, formulas_of
+from sharpdnf.sql.emit.events import Events
+from sharpdnf.sql.emit.lineage import Rows
+from sharpdnf.sql.emit.stages import Stage, statements
 from sharpdnf.sql.expected import expected_values
 from sharpdnf.sql.limits import watched
 from sharpdnf.sql.ordering import order_of
@@ -221,14 +222,14 @@ class ProbDB:
             self._rows = Rows(prob, block)
         return self._rows
 
-    def _lineage(self, query: str) -> tuple[Plan, LineageRows]:
+    def _lineage(self, query: str) -> tuple[Plan, LineageRows, Events | None]:
         """The plan of a query and its rows, about the data of one moment."""
         for _ in range(ATTEMPTS):
             plan = make_plan(query, self.backend, self._uncertain())
             with self.backend.snapshot():
                 current_plan = self._brought_up_to_date(plan)
                 if current_plan is not None:
-                    return current_plan, self._run(current_plan)
+                    return current_plan, *self._run(current_plan)
             self.refresh()
         raise SQLError("the uncertain tables change faster than the query can be planned")
 
@@ -236,19 +237,19 @@ class ProbDB:
         """The plan over the rows as they are now; None if it must be made anew, as a table has other columns."""
         tables = list(self._declared.items())
         present = check_present(self.backend, [d for _, d in tables], planned=True)
-        copies = set(COPY.findall(plan.sql))
-        sql = plan.sql
+        copies = set(COPY.findall(plan.text))
+        renamed: dict[str, str] = {}
         for (key, old), there in zip(tables, present, strict=True):
             if old.copy not in copies:
                 continue
             relation = old.uncertain.relation
             if layout(self.backend, relation) != old.layout or self._wasted() > SPARE:
                 return None
-            if there and not has_changed(self.backend, old, plan.sql):
+            if there and not has_changed(self.backend, old, plan.text):
                 continue
             self._check_shared(relation, set(self._declared) - {key})
             new = self._read(key, relation, old.uncertain.prob, old.block_columns)
-            sql = re.sub(rf"{old.copy}(?!\d)", new.copy, sql)
+            renamed[old.copy] = new.copy
         if self._declared and not copies:
             names = ", ".join(sorted(d.name for d in self._declared.values()))
             warnings.warn(
@@ -257,7 +258,7 @@ class ProbDB:
                 NoUncertainTable,
                 stacklevel=4,
             )
-        return replace(plan, sql=sql)
+        return plan.with_sql(lambda sql: COPY.sub(lambda name: renamed.get(name[0], name[0]), sql))
 
     def _wasted(self) -> int:
         """Numbers that belong to no row, beyond as many as there are rows."""
@@ -267,11 +268,15 @@ class ProbDB:
     # ---- asking
 
     def rewrite(self, query: str) -> str:
-        """The SQL that is sent to the database instead of ``query``: one row per clause of lineage."""
+        """The SQL that is sent to the database instead of ``query``: one row per clause of lineage.
+
+        Where the query negates, the tables of candidates and the queries that decide them stand before it.
+        """
         with watched(self.backend):
             self._check_open()
             plan = make_plan(query, self.backend, self._uncertain())
-        return str(plan.query.sql(self.backend.dialect.name, pretty=True))
+        last = str(plan.query.sql(self.backend.dialect.name, pretty=True))
+        return ";\n\n".join([*statements(plan.steps), last])
 
     def sql(
         self,
@@ -298,9 +303,9 @@ class ProbDB:
         options = Options(guarantee, epsilon, delta, rng, deadline, threads, engine, progress)
         with watched(self.backend, timeout):
             self._check_open()
-            plan, found = self._lineage(query)
+            plan, found, events = self._lineage(query)
             known, reading = self.known_rows(), self.readings
-        formulas = build(found.clauses, found.indptr, known)
+        formulas = formulas_of(found, events, known)
         if plan.always:  # COUNT without GROUP BY has one answer in every world
             counts, kept = certain(1), np.array([0 if len(formulas.batch) else -1])
         elif plan.cuts or plan.limit is not None:
@@ -312,19 +317,23 @@ class ProbDB:
             kept = np.arange(len(formulas.batch))
         return self._answers(plan, found, formulas, counts, kept, options, known, reading)
 
-    def _run(self, plan: Plan) -> LineageRows:
-        made: list[str] = []
+    def _run(self, plan: Plan) -> tuple[LineageRows, Events | None]:
+        """The lineage rows of a plan and, where it has stages, the events that numbers beyond the known rows mean."""
+        made = [quoted(stage.name).sql(self.backend.dialect.name) for stage in plan.steps if isinstance(stage, Stage)]
+        events = Events.over(len(self.known_rows().prob)) if plan.steps else None
         try:
             for name, select in plan.numbered:
                 made.append(quoted(name).sql(self.backend.dialect.name))
                 self.backend.execute(f"CREATE TEMP TABLE {made[-1]} AS {select.sql(self.backend.dialect.name)}")
-            return self.backend.lineage(plan.sql, plan.shape)
+            if events is not None:
+                events.run(plan.steps, self.backend)
+            return self.backend.lineage(plan.sql, plan.shape), events
         finally:
             for name in made:
                 self.backend.execute(f"DROP TABLE IF EXISTS {name}")
 
     def _answers(
-        self, plan: Plan, found: LineageRows, formulas: Formulas, counts: Counts, kept: IntArray, options: Options,
+        self, plan: Plan, found: LineageRows, formulas: AnyFormulas, counts: Counts, kept: IntArray, options: Options,
         known: Rows, reading: int,
     ) -> Answers:  # fmt: skip
         values = found.answers

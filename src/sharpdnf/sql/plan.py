@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
@@ -16,10 +16,12 @@ from sharpdnf.sql.bind.scope import Scope
 from sharpdnf.sql.bind.tables import Environment, Tables
 from sharpdnf.sql.bind.tree import Query, Select
 from sharpdnf.sql.emit.sql import complete, emit, without_affinities
+from sharpdnf.sql.emit.stages import Step, statements
 from sharpdnf.sql.parse.allowed import PROBABILITY_FUNCTIONS, check_functions
 from sharpdnf.sql.parse.faithful import check_faithful
 from sharpdnf.sql.parse.text import parse_select, written_back
 from sharpdnf.sql.refusal import refuse
+from sharpdnf.sql.rewrite.absence import Lifting, positive
 from sharpdnf.sql.rewrite.context import Rows
 from sharpdnf.sql.rewrite.query import rewrite_query, rewriting
 
@@ -65,11 +67,22 @@ class Plan:
     """Temporary tables to make first, each with its SELECT."""
     expected: tuple[tuple[int, str, int | None], ...] = ()
     """(position in the select list, label, measure or None for a count) of each expected value."""
+    steps: tuple[Step, ...] = ()
+    """What runs first where the query negates: tables of candidates (``emit/stages.py``)."""
     always: bool = False
     """An aggregate without GROUP BY: its one answer exists in every world."""
     cuts: tuple[Cut, ...] = ()
     order: tuple[SortKey, ...] = ()
     limit: int | None = None
+
+    @property
+    def text(self) -> str:
+        """All SQL that is sent, in one piece."""
+        return "\n".join([*statements(self.steps), self.sql])
+
+    def with_sql(self, change: Callable[[str], str]) -> Plan:
+        """The plan with all its SQL changed."""
+        return replace(self, sql=change(self.sql), steps=tuple(step.with_sql(change) for step in self.steps))
 
 
 def make_plan(sql: str, catalog: Catalog, uncertain: Mapping[tuple[str, ...], Uncertain]) -> Plan:
@@ -103,20 +116,23 @@ def _make_plan(sql: str, tree: exp.Query, catalog: Catalog, uncertain: Mapping[t
         return _plan_expected(tree, tables, cuts, order, limit)
     context = binding(tables)
     query = bind_query(context, tree, Environment(), None)
-    rows, whole, _ = _emitted(context, query)
+    lifting = Lifting(context)
+    rows, whole, _ = _emitted(context, positive(lifting, query), made=lifting.made)
     labels = tuple(column.label for column in rows.columns)
     named = [(label, f"_c{i}") for i, label in enumerate(labels)]
     certain = not uncertain_rows and not ours
     keys = _keys(order, named, context, query if isinstance(query, Select) else None, certain=certain)
     shape = Shape(len(labels), 0, rows.lineage, 0)
-    return Plan(whole, whole.sql(catalog.dialect.name), shape, labels, cuts=cuts, order=keys, limit=limit)
+    steps = tuple(lifting.steps)
+    return Plan(whole, whole.sql(catalog.dialect.name), shape, labels, (), (), steps, False, cuts, keys, limit)
 
 
 def _emitted(
-    context: Binding, query: Query, *, expected: bool = False
+    context: Binding, query: Query, *, expected: bool = False, made: list[tuple[str, exp.Query]] | None = None
 ) -> tuple[Rows, exp.Query, tuple[tuple[str, exp.Query], ...]]:
     """A bound query rewritten and written: the rows, the SQL, and temporary tables to make first."""
     passes = rewriting(context, expected=expected)
+    passes.made = made or []
     rows = rewrite_query(passes, query)
     body = emit(rows.selects)
     if context.dialect.affinities and isinstance(body, exp.SetOperation) and not expected:
@@ -300,5 +316,5 @@ def _plan_expected(
     shape = Shape(len(keys), len(measures), found.lineage, found.identity)
     return Plan(
         whole, whole.sql(context.dialect.name), shape, labels, numbered, tuple(taken.values),
-        group is None, cuts, _keys(order, taken.named, plain, grouped), limit,
+        (), group is None, cuts, _keys(order, taken.named, plain, grouped), limit,
     )  # fmt: skip

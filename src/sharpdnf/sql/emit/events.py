@@ -12,7 +12,7 @@ from sharpdnf.dnf import IntArray
 from sharpdnf.sql.backends.names import quoted
 from sharpdnf.sql.backends.protocol import ROW_ID, Backend, LineageRows, Shape
 from sharpdnf.sql.emit.gates import Gates
-from sharpdnf.sql.emit.stages import BASE, Absent, AllOf, Formula, Found, Stage
+from sharpdnf.sql.emit.stages import BASE, Absent, AllOf, Decision, Formula, Found, Step
 
 
 @dataclass(slots=True)
@@ -28,18 +28,23 @@ class Events:
         """Nothing but uncertain rows so far."""
         return cls(Gates(rows), np.arange(rows))
 
-    def run(self, stages: Sequence[Stage], backend: Backend) -> None:
+    def run(self, steps: Sequence[Step], backend: Backend) -> None:
         """Makes the tables, in order, and the events of their rows. Who calls drops the tables."""
-        for stage in stages:
+        ranges: dict[str, tuple[int, int]] = {}
+        for stage in steps:
+            if isinstance(stage, Decision):
+                first, last = ranges[stage.name]
+                if first < last:
+                    decided = self._decided(stage.formula, first, last - first, backend)
+                    self.gate_of[first:last] = self.gates.both([self.gate_of[first:last], decided])
+                continue
             base = len(self.gate_of)
             name = quoted(stage.name).sql(backend.dialect.name)
             backend.execute(f"CREATE TEMP TABLE {name} AS {stage.select.replace(BASE, str(base))}")
             columns = "".join(f', "_l{i}"' for i in range(stage.lineage))
             own = backend.lineage(f'SELECT "{ROW_ID}" AS "_c0"{columns} FROM {name}', Shape(1, 0, stage.lineage, 0))
-            events = [self.answers(own)]
-            if stage.formula is not None and len(events[0]):
-                events.append(self._decided(stage.formula, base, len(events[0]), backend))
-            self.gate_of = np.concatenate([self.gate_of, self.gates.both(events)])
+            self.gate_of = np.concatenate([self.gate_of, self.answers(own)])
+            ranges[stage.name] = base, len(self.gate_of)
 
     def answers(self, found: LineageRows) -> IntArray:
         """The event of each answer: that one of its clauses holds."""

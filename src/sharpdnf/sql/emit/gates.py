@@ -136,12 +136,12 @@ class Gates:
         place = np.full(self.size, -1, dtype=np.int64)
         leaves = _Leaves.of(np.flatnonzero(used[: self.rows]), known)
         place[leaves.rows] = leaves.gate
-        parts = [leaves.layer]
+        parts, none = [leaves.layer], np.zeros(1, np.int64)
         size = len(leaves.layer[0])
         for constant, kind in ((self.false, FALSE), (self.true, TRUE)):
             if used[constant]:
                 place[constant] = size
-                parts.append((np.array([kind]), np.zeros(1), np.zeros(1), np.zeros(0)))
+                parts.append((np.array([kind]), none, none, none[:0]))
                 size += 1
         for layer in self.layers:
             mine = used[layer.first : layer.end]
@@ -151,9 +151,9 @@ class Gates:
             place[layer.first + np.flatnonzero(mine)] = size + np.arange(count)
             parts.append((np.full(count, layer.kind), layer.arg[mine], widths[mine], inputs))
             size += count
-        kind, arg, widths, inputs = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+        kinds, arg, widths, inputs = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         circuit = Circuit(
-            kind.astype(np.uint8),
+            kinds.astype(np.uint8),
             arg.astype(np.int32),
             np.concatenate([[0], np.cumsum(widths)]).astype(np.int64),
             inputs.astype(np.int32),

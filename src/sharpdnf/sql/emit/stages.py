@@ -8,7 +8,7 @@ table, and says by which lineage queries a candidate is decided.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 BASE = "_sharpdnf_base"
@@ -52,7 +52,7 @@ Formula = Found | AllOf | OneOf | Absent
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A temporary table of candidates: one exists iff the rows of its lineage columns do and ``formula`` holds.
+    """A temporary table of candidates: one exists iff the rows of its lineage columns do and its ``Decision`` holds.
 
     Several rows with one number are one candidate, which exists iff one of them does.
     """
@@ -61,24 +61,39 @@ class Stage:
     select: str
     """The SELECT that makes the table."""
     lineage: int
-    formula: Formula | None = None
 
     def with_sql(self, change: Callable[[str], str]) -> Stage:
-        """The stage with all its SQL changed."""
-        formula = None if self.formula is None else _with_sql(self.formula, change)
-        return replace(self, select=change(self.select), formula=formula)
+        """The stage with its SQL changed."""
+        return replace(self, select=change(self.select))
 
-    @property
-    def sql(self) -> list[str]:
-        """All its statements, in the order in which they run."""
-        found: list[str] = []
 
-        def note(text: str) -> str:
-            found.append(text)
-            return text
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A condition on the candidates of an earlier stage. Stages between the two may read the table, not its events."""
 
-        self.with_sql(note)
-        return [found[-1], *found[:-1]]
+    name: str
+    """That of the stage."""
+    formula: Formula
+
+    def with_sql(self, change: Callable[[str], str]) -> Decision:
+        """The decision with all its SQL changed."""
+        return replace(self, formula=_with_sql(self.formula, change))
+
+
+Step = Stage | Decision
+
+
+def statements(steps: Sequence[Step]) -> list[str]:
+    """All SQL of the steps, in the order in which it runs."""
+    found: list[str] = []
+
+    def note(text: str) -> str:
+        found.append(text)
+        return text
+
+    for step in steps:
+        step.with_sql(note)
+    return found
 
 
 def _with_sql(formula: Formula, change: Callable[[str], str]) -> Formula:

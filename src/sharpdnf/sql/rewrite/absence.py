@@ -42,7 +42,7 @@ from sharpdnf.sql.bind.tree import (
     table,
 )
 from sharpdnf.sql.emit.sql import complete, emit
-from sharpdnf.sql.emit.stages import BASE, Absent, AllOf, Formula, Found, OneOf, Stage
+from sharpdnf.sql.emit.stages import BASE, Absent, AllOf, Decision, Formula, Found, OneOf, Stage, Step
 from sharpdnf.sql.refusal import refuse
 from sharpdnf.sql.rewrite.columns import Replacing, read_by
 from sharpdnf.sql.rewrite.conditions import compared
@@ -58,7 +58,7 @@ class Lifting:
     """The state of making one query positive."""
 
     binding: Binding
-    stages: list[Stage] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
     made: list[tuple[str, exp.Query]] = field(default_factory=list)
     """The temporary tables of the stages: name, SELECT."""
     shared: dict[str, Shared] = field(default_factory=dict)
@@ -106,8 +106,8 @@ def _conjuncts(condition: Condition | None) -> list[Condition]:
 
 def _select(context: Lifting, query: Select, sources: list[FromItem], where: list[Condition]) -> Select:
     """One SELECT over FROM items without absence; the conditions that negate are decided candidate by candidate."""
-    plain = [condition for condition in where if condition.positive]
-    rest = [condition for condition in where if not condition.positive]
+    rest = [condition for condition in where if not condition.positive or isinstance(condition, Not)]
+    plain = [condition for condition in where if condition not in rest]
     if not rest:
         return replace(query, sources=sources, where=All(tuple(plain)) if plain else None)
     own = {source.alias for item in sources for source in sources_of(item)}
@@ -115,17 +115,17 @@ def _select(context: Lifting, query: Select, sources: list[FromItem], where: lis
     used = dict.fromkeys(pair for node in [*expressions, *rest] for pair in read_by(node) if pair[0] in own)
     items = [Item(name, None, column(name, alias)) for alias, name in used]
     kept = Select(items or [Item("", None, exp.Literal.number(1))], sources, All(tuple(plain)) if plain else None)
-    stage, candidates = _candidates(context, kept)
+    name, candidates = _candidates(context, kept)
     here = Replacing({pair: candidates.column(output) for pair, output in zip(used, candidates.columns, strict=False)})
     formulas = tuple(_formula(context, candidates, here.condition(condition), True) for condition in rest)
-    context.stages.append(replace(stage, formula=formulas[0] if len(formulas) == 1 else AllOf(formulas)))
+    context.steps.append(Decision(name, formulas[0] if len(formulas) == 1 else AllOf(formulas)))
     shown = [Item(item.label, item.key, here.expression(item.expression)) for item in query.items]
     keys = [here.expression(key) for key in query.keys]
     return replace(query, items=shown, sources=[Leaf(candidates)], where=None, keys=keys)
 
 
-def _candidates(context: Lifting, query: Query, *, distinct: bool = False) -> tuple[Stage, Source]:
-    """The rows of a positive query as a stage without a condition yet, and the FROM item that reads its table.
+def _candidates(context: Lifting, query: Query, *, distinct: bool = False) -> tuple[str, Source]:
+    """The rows of a positive query as a stage without a decision: its name, and the FROM item that reads its table.
 
     If ``distinct``, equal rows are one candidate.
     """
@@ -145,7 +145,11 @@ def _candidates(context: Lifting, query: Query, *, distinct: bool = False) -> tu
     select.set("from_", exp.From(this=inner))
     name = context.binding.fresh("sharpdnf_k")
     bare = passes.bare_columns(body, count)
-    context.made.append((name, select))
+    asked = select.copy()
+    for base in asked.find_all(exp.Var):
+        if base.name == BASE:
+            base.replace(exp.Literal.number(0))
+    context.made.append((name, asked))
     names = [f"_c{i}" for i in range(count)]
     copy = recopied(table(name), names, bare, ROW_ID)
     if distinct:
@@ -154,8 +158,8 @@ def _candidates(context: Lifting, query: Query, *, distinct: bool = False) -> tu
     columns = tuple(Output(o.label, o.key, names[i]) for i, o in enumerate(rows.columns))
     scan = Scan(relation, Uncertain(relation, copy, ""))
     source = Source((), context.binding.fresh("t"), columns, scan, copy)
-    stage = Stage(name, select.sql(context.binding.dialect.name), rows.lineage)
-    return stage, source
+    context.steps.append(Stage(name, select.sql(context.binding.dialect.name), rows.lineage))
+    return name, source
 
 
 def _first_of_each(copy: exp.Expr, names: list[str]) -> exp.Expr:
@@ -228,8 +232,7 @@ def _except(context: Lifting, left: Query, right: Query) -> Select:
             SetOperation("UNION", [side, _empty(context, other)], all_=True)
             for side, other in ((left, right), (right, left))
         )
-    stage, mine = _candidates(context, left, distinct=True)
-    context.stages.append(stage)
+    _, mine = _candidates(context, left, distinct=True)
     theirs = _read(context, right)
     equal = [
         Plain(same_value(context.binding.dialect, mine.column(a), theirs.column(b)))
@@ -281,7 +284,7 @@ def _ways(context: Lifting, item: FromItem) -> list[Way]:
     if item.positive:
         return [(item, [])]
     lefts, rights = _ways(context, item.left), _ways(context, item.right)
-    if item.inner or item.once:
+    if item.kind != "ANTI" and (item.inner or item.once):
         return _joined(context, item, lefts, rights)
     if any(isinstance(part, Merged) for side in (item.left, item.right) for part in _parts(side)):
         refuse("an outer join over a correlated join", "move the condition to the outer WHERE")
@@ -348,4 +351,3 @@ def _hollow(context: Lifting, item: FromItem) -> FromItem:
     assert isinstance(item, Join)
     left, right = _hollow(context, item.left), _hollow(context, item.right)
     return Join(left, right, kind=context.binding.dialect.cross_join)
-
