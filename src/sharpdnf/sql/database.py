@@ -23,7 +23,7 @@ from sharpdnf.sql.counting import Counts, Options, Progress, certain, count_with
 from sharpdnf.sql.emit.circuits import AnyFormulas, formulas_of
 from sharpdnf.sql.emit.events import Events
 from sharpdnf.sql.emit.lineage import Rows
-from sharpdnf.sql.emit.stages import Stage, statements
+from sharpdnf.sql.emit.stages import Decision, statements
 from sharpdnf.sql.expected import expected_values
 from sharpdnf.sql.limits import watched
 from sharpdnf.sql.ordering import order_of
@@ -319,7 +319,8 @@ class ProbDB:
 
     def _run(self, plan: Plan) -> tuple[LineageRows, Events | None]:
         """The lineage rows of a plan and, where it has stages, the events that numbers beyond the known rows mean."""
-        made = [quoted(stage.name).sql(self.backend.dialect.name) for stage in plan.steps if isinstance(stage, Stage)]
+        tables = [step.name for step in plan.steps if not isinstance(step, Decision)]
+        made = [quoted(name).sql(self.backend.dialect.name) for name in tables]
         events = Events.over(len(self.known_rows().prob)) if plan.steps else None
         try:
             for name, select in plan.numbered:

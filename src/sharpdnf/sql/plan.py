@@ -21,7 +21,7 @@ from sharpdnf.sql.parse.allowed import PROBABILITY_FUNCTIONS, check_functions
 from sharpdnf.sql.parse.faithful import check_faithful
 from sharpdnf.sql.parse.text import parse_select, written_back
 from sharpdnf.sql.refusal import refuse
-from sharpdnf.sql.rewrite.absence import Lifting, positive
+from sharpdnf.sql.rewrite.absence import lifting, positive
 from sharpdnf.sql.rewrite.context import Rows
 from sharpdnf.sql.rewrite.query import rewrite_query, rewriting
 
@@ -116,14 +116,14 @@ def _make_plan(sql: str, tree: exp.Query, catalog: Catalog, uncertain: Mapping[t
         return _plan_expected(tree, tables, cuts, order, limit)
     context = binding(tables)
     query = bind_query(context, tree, Environment(), None)
-    lifting = Lifting(context)
-    rows, whole, _ = _emitted(context, positive(lifting, query), made=lifting.made)
+    stages = lifting(context)
+    rows, whole, _ = _emitted(context, positive(stages, query), made=stages.made)
     labels = tuple(column.label for column in rows.columns)
     named = [(label, f"_c{i}") for i, label in enumerate(labels)]
     certain = not uncertain_rows and not ours
     keys = _keys(order, named, context, query if isinstance(query, Select) else None, certain=certain)
     shape = Shape(len(labels), 0, rows.lineage, 0)
-    steps = tuple(lifting.steps)
+    steps = tuple(stages.steps)
     return Plan(whole, whole.sql(catalog.dialect.name), shape, labels, (), (), steps, False, cuts, keys, limit)
 
 

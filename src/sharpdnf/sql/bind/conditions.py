@@ -12,18 +12,13 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from sharpdnf.errors import SQLError
+from sharpdnf.sql.bind.aggregates import COMPARISONS, MIRRORED, bind_comparison
 from sharpdnf.sql.bind.context import Binding
 from sharpdnf.sql.bind.scope import Scope, UnknownColumn
 from sharpdnf.sql.bind.tables import Environment
 from sharpdnf.sql.bind.tree import All, AnyOf, Condition, Member, Not, Plain
 from sharpdnf.sql.parse.allowed import check_structure
 from sharpdnf.sql.refusal import refuse
-
-COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
-MIRRORED: dict[type[exp.Binary], type[exp.Binary]] = {
-    exp.GT: exp.LT, exp.GTE: exp.LTE, exp.LT: exp.GT, exp.LTE: exp.GTE,
-}  # fmt: skip
-
 
 NEGATED: dict[type[exp.Binary], type[exp.Binary]] = {
     exp.EQ: exp.NEQ, exp.NEQ: exp.EQ, exp.GT: exp.LTE, exp.LTE: exp.GT, exp.LT: exp.GTE, exp.GTE: exp.LT,
@@ -54,6 +49,9 @@ def bind_condition(context: Binding, node: exp.Expr, env: Environment, scope: Sc
     opposite = _opposite(node)
     if opposite is not None:
         return Not(bind_condition(context, opposite, env, scope))
+    aggregated = bind_comparison(context, node, env, scope)
+    if aggregated is not None:
+        return aggregated
     written = _written(node)
     if written is None:
         refuse(
@@ -114,8 +112,6 @@ def check_clauses(node: exp.Expr) -> None:
                 f"{name.upper()} over uncertain rows",
                 "which rows it keeps is only defined for the outermost ORDER BY prob() DESC LIMIT k",
             )
-    if node.args.get("having"):
-        refuse("HAVING", "only HAVING prob() > c in the outermost SELECT is defined over uncertain rows")
     distinct = node.args.get("distinct")
     if isinstance(distinct, exp.Distinct) and distinct.args.get("on"):
         refuse("DISTINCT ON", "which row it keeps depends on which uncertain rows exist")

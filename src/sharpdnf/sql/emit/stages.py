@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 BASE = "_sharpdnf_base"
 """Stands in the SQL of a stage for the first number of its rows, which is known when it runs."""
@@ -47,7 +48,27 @@ class Absent:
     part: Formula
 
 
-Formula = Found | AllOf | OneOf | Absent
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Compares how many of the rows of ``sql`` are there with a number: TRUE iff ``compare`` says so.
+
+    ``_c0`` is the candidate, the lineage columns hold what the row needs. It is never NULL, unless the number is.
+    """
+
+    sql: str
+    lineage: int
+    compare: Literal[">=", ">", "<=", "<", "=", "<>"]
+    number: str
+    """The SELECT of (candidate, 1 if the number is known, the number); or the number itself, as text."""
+    keyed: bool = True
+    """False where the rows are about no candidate in particular."""
+    values: bool = False
+    """Whether rows that agree in ``_i0`` count once: COUNT(DISTINCT x)."""
+    negated: bool = False
+    """Whether it is TRUE iff the comparison is FALSE."""
+
+
+Formula = Found | Counted | AllOf | OneOf | Absent
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +101,19 @@ class Decision:
         return replace(self, formula=_with_sql(self.formula, change))
 
 
-Step = Stage | Decision
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """A temporary table of rows to be aggregated, which are no candidates themselves."""
+
+    name: str
+    select: str
+
+    def with_sql(self, change: Callable[[str], str]) -> Gathered:
+        """The table with its SQL changed."""
+        return replace(self, select=change(self.select))
+
+
+Step = Stage | Gathered | Decision
 
 
 def statements(steps: Sequence[Step]) -> list[str]:
@@ -99,6 +132,8 @@ def statements(steps: Sequence[Step]) -> list[str]:
 def _with_sql(formula: Formula, change: Callable[[str], str]) -> Formula:
     if isinstance(formula, Found):
         return replace(formula, sql=change(formula.sql))
+    if isinstance(formula, Counted):
+        return replace(formula, sql=change(formula.sql), number=change(formula.number))
     if isinstance(formula, Absent):
         return Absent(_with_sql(formula.part, change))
     return type(formula)(tuple(_with_sql(part, change) for part in formula.parts))

@@ -8,6 +8,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from sharpdnf.sql.bind.tree import (
+    Aggregated,
     All,
     Certain,
     Condition,
@@ -43,13 +44,20 @@ def read_by(node: exp.Expr | Condition | Query | FromItem) -> Iterator[Column]:
         for value in node.left:
             yield from read_by(value)
         yield from read_by(node.query)
+    elif isinstance(node, Aggregated):
+        yield from read_by(node.other)
+        if node.call.argument is not None:
+            yield from read_by(node.call.argument)
+        if node.query is not None:
+            yield from read_by(node.query)
     elif isinstance(node, Select):
         for expression in [*(item.expression for item in node.items), *node.keys]:
             yield from read_by(expression)
         for source in node.sources:
             yield from read_by(source)
-        if node.where is not None:
-            yield from read_by(node.where)
+        for condition in (node.where, node.having):
+            if condition is not None:
+                yield from read_by(condition)
     elif isinstance(node, SetOperation):
         for side in node.sides:
             yield from read_by(side)
@@ -88,6 +96,12 @@ class Replacing:
         if isinstance(node, Member):
             left = tuple(self.expression(value) for value in node.left)
             return replace(node, query=self.query(node.query), left=left)
+        if isinstance(node, Aggregated):
+            argument = self.expression(node.call.argument) if node.call.argument is not None else None
+            query = self.select(node.query) if node.query is not None else None
+            return replace(
+                node, call=replace(node.call, argument=argument), other=self.expression(node.other), query=query
+            )
         return replace(node, parts=tuple(self.condition(part) for part in node.parts))
 
     def query(self, node: Query) -> Query:
@@ -99,12 +113,13 @@ class Replacing:
 
     def select(self, node: Select) -> Select:
         items = [Item(item.label, item.key, self.expression(item.expression)) for item in node.items]
-        where = self.condition(node.where) if node.where is not None else None
+        where, having = (self.condition(part) if part is not None else None for part in (node.where, node.having))
         return replace(
             node,
             items=items,
             sources=[self.item(source) for source in node.sources],
             where=where,
+            having=having,
             keys=[self.expression(key) for key in node.keys],
         )
 

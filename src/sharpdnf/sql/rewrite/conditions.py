@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from sharpdnf.sql.bind.context import Binding
 from sharpdnf.sql.bind.from_clause import typed
-from sharpdnf.sql.bind.tree import All, AnyOf, Condition, FromItem, Item, Leaf, Member, Not, Plain, Select
+from sharpdnf.sql.bind.tree import Aggregated, All, AnyOf, Condition, FromItem, Item, Leaf, Member, Not, Plain, Select
 from sharpdnf.sql.emit.sql import complete, emit_select
 from sharpdnf.sql.refusal import refuse
 from sharpdnf.sql.rewrite.context import Rewriting
@@ -65,6 +65,8 @@ def ways(context: Rewriting, condition: Condition, *, positive: bool = True) -> 
         if isinstance(condition, AnyOf) and condition.compared:
             _check_types(context, found, condition.compared)
         return found
+    if isinstance(condition, Aggregated):
+        refuse("an aggregate over uncertain rows in a condition", "it cannot stand here")
     if not positive:
         refuse(
             f"NOT {condition.word} over uncertain rows", "it asks that rows be absent, which is no disjunction of rows"

@@ -46,7 +46,7 @@ def _numbered_source(context: Rewriting, source: Source) -> Source:
     if origin.uncertain is not None:
         identity = (ROW_ID,) if context.expected else ()
         return replace(source, item=origin.uncertain.source.copy(), lineage=(ROW_ID,), identity=identity)
-    source = replace(source)
+    source = replace(source, lineage=origin.lineage)
     if context.expected and origin.relation.row_id is not None:
         source.identity = (origin.relation.row_id,)
     elif context.expected:
