@@ -6,7 +6,7 @@ SOURCES := pyproject.toml CMakeLists.txt $(shell find src native -type f -not -n
 export OMP_NUM_THREADS ?= 1
 export MKL_NUM_THREADS ?= 1
 
-.PHONY: help demo test lint bench bench-exact bench-neural bench-sql bench-network wheel sanitize sanitize-threads fuzz native clean
+.PHONY: help demo test lint bench bench-exact bench-neural bench-torch bench-sql bench-network wheel sanitize sanitize-threads fuzz native clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 16
@@ -58,6 +58,10 @@ bench-neural: $(VENV)/installed  ## the network against the matrix-product peak
 	$(BIN)/pip install -q torch_geometric
 	$(BIN)/python benchmarks/neural.py
 
+bench-torch: $(VENV)/installed  ## gradients in torch beside KLay, at equal formulas
+	$(BIN)/pip install -q --no-deps klaycircuits==0.1.2
+	$(BIN)/python benchmarks/gradients.py
+
 bench-sql: $(VENV)/installed  ## probabilistic SQL against the rewritten SQL itself
 	$(BIN)/pip install -q tpchgen-cli
 	$(BIN)/python benchmarks/sql.py
@@ -100,10 +104,11 @@ fuzz: $(VENV)/installed  ## random inputs against oracles for FUZZ_SECONDS (FUZZ
 	PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $(FUZZ_SECONDS) $(FUZZ)
 
 LAUNCHER := $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
-native:  ## kernels into src/sharpdnf, for development with PYTHONPATH=src
-	cmake -S . -B build/dev -DCMAKE_BUILD_TYPE=Release $(LAUNCHER) -DPython_EXECUTABLE=$$(command -v $(PYTHON)) >/dev/null
+native:  ## kernels and their stub into src/sharpdnf, for development with PYTHONPATH=src
+	cmake -S . -B build/dev -DCMAKE_BUILD_TYPE=Release -DSHARPDNF_STUB=ON $(LAUNCHER) -DPython_EXECUTABLE=$$(command -v $(PYTHON)) >/dev/null
 	cmake --build build/dev -j 2
 	install build/dev/_native*.so src/sharpdnf/
+	install -m 644 build/dev/_native.pyi src/sharpdnf/
 
 clean:
 	rm -rf $(VENV) build dist src/sharpdnf/_native*.so

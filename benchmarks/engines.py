@@ -65,7 +65,7 @@ def formula(n: int, w: int, family: str, index: int) -> DNF:
 
 def sample_kernel(dnf: DNF, seed: int) -> tuple[int, float]:
     """The native part of ``sampling``: the plan and the draws. (draws, log S')"""
-    draws, _, _, log_scale, *_ = _native.sample(
+    found = _native.sample(
         *dnf.arrays,
         seed=seed,
         successes=successes_needed(EPSILON, DELTA),
@@ -75,7 +75,7 @@ def sample_kernel(dnf: DNF, seed: int) -> tuple[int, float]:
         estimator=0,
         marginals=False,
     )
-    return draws, log_scale
+    return found.draws, found.log_scale
 
 
 def kernel_log_prob(dnf: DNF, seed: int) -> tuple[int, float]:

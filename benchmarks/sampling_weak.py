@@ -132,7 +132,7 @@ def measure(name: str, literals: int, repeats: int, *, errors: bool) -> dict[str
         error = float(np.mean([relative_error(log_prob, reference) for _, log_prob in answers]))
     chosen = _native.sample(
         *dnf.arrays, seed=1, successes=1, max_draws=1, threads=1, seconds=math.inf, estimator=0, marginals=False
-    )[4]
+    ).estimator
     values = (name, dnf.num_literals, dnf.num_clauses, dnf.num_vars, ESTIMATORS[chosen])
     figures = (seconds["sampling"] / seconds["pass"], 1e6 * seconds["sampling"], answers[0][0], error)
     return dict(zip(COLUMNS, values + figures, strict=True))

@@ -71,7 +71,7 @@ def test_variables_are_the_same_by_name() -> None:
     left, right = DNF.parse("a & b", {"a": 0.5, "b": 0.25}), DNF.parse("b & c", {"b": 0.25, "c": 0.5})
     assert (left | right).names == ("a", "b", "c")
     assert enumerate_prob(left | right) == pytest.approx(0.25 * 0.75)
-    with pytest.raises(InvalidFormula, match="two probabilities"):
+    with pytest.raises(InvalidFormula, match="different probabilities"):
         left | DNF.parse("b", {"b": 0.5})
     with pytest.raises(TypeError):
         left | 3  # type: ignore[operator]

@@ -159,7 +159,7 @@ def test_conditional_probability_by_hand() -> None:
     assert sharpdnf.count(sharpdnf.condition(a_or_b, {"a": False})).prob == pytest.approx(0.5)
     with pytest.raises(InvalidFormula, match="no variable is named"):
         sharpdnf.condition(a, {"c": True})
-    with pytest.raises(InvalidFormula, match="two probabilities"):
+    with pytest.raises(InvalidFormula, match="different probabilities"):
         sharpdnf.conditional(a, DNF.parse("a", {"a": 0.4}))
 
 
@@ -248,7 +248,7 @@ def test_conditional_goes_by_names() -> None:
     assert left.names != right.names
     assert sharpdnf.conditional(left, right).prob == pytest.approx(0.3 + 0.7 * 0.5)
     assert sharpdnf.conditional(right, left).prob == pytest.approx(0.6 * 0.65 / (0.18 + 0.82 * 0.5))
-    with pytest.raises(InvalidFormula, match="two probabilities"):
+    with pytest.raises(InvalidFormula, match="different probabilities"):
         sharpdnf.conditional(left, DNF.parse("b", {"b": 0.7}))
 
 

@@ -15,14 +15,15 @@ PACKAGE = Path(sharpdnf.__file__).parent
 # A module may import those of its own layer and of the layers before it. Folders are named as one.
 LAYERS = [
     "errors streams notebook",
-    "files",
+    "files bulk",
+    "drawing",
     "estimate",
     "_native",
     "dnf algebra",
     "circuit builder relax",
     "compiled circuit_compile circuit_formats nnf formats simplify generate learn",
     "engines",
-    "analysis circuit_analysis sensitivity",
+    "analysis circuit_analysis sensitivity torch",
     "fronts sql",
     "paper",
     "cli",

@@ -45,7 +45,7 @@ def drawn(dnf: DNF, estimator: str, draws: int, seed: int) -> tuple[int, float, 
         estimator=ESTIMATORS.index(estimator),
         marginals=False,
     )
-    return found[1], found[3], ESTIMATORS[found[4]]
+    return found.successes, found.log_scale, ESTIMATORS[found.estimator]
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-6, 1e-80])

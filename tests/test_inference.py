@@ -28,7 +28,7 @@ def test_blocks_change_nothing(counter: NeuralCounter, block: int, monkeypatch: 
 def test_a_formula_beyond_the_memory_limit_is_refused_with_the_figure(counter: NeuralCounter) -> None:
     small = NeuralCounter(counter.network, memory=1 << 20)
     for call in (small.predict, small.trace, small.gradient, lambda dnf: small.predict_many([dnf])):
-        with pytest.raises(LimitError, match=r"needs 0\.3 GB, the memory limit is 0\.0 GB"):
+        with pytest.raises(LimitError, match=r"needs 0\.3 GB and the memory limit is 0\.0 GB"):
             call(formula())
 
 

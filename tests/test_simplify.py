@@ -93,13 +93,13 @@ def test_answers_far_below_the_smallest_double() -> None:
         assert close(simple.combine(enumerate_log_prob(simple.dnf)), math.log(2) - 1000 * math.log(10) / 2)
     single = simplify(DNF.from_clauses([[1, 2]], [p, p]))
     assert close(single.combine(-math.inf), -500 * math.log(10))
-    assert single.combine(-2000.0) > single.combine(-math.inf) or single.log_hit > -1500
+    assert single.combine(-2000.0) > single.combine(-math.inf) or single.fold.log_hit > -1500
 
 
 def test_common_literals_are_factored_and_names_follow() -> None:
     dnf = DNF.parse("z & a & b | z & b & c | z & c & a", {"z": 1e-200, "a": 0.5, "b": 0.5, "c": 0.5})
     simple = simplify(dnf, solve=False)
-    assert simple.log_factor == pytest.approx(-200 * math.log(10))
+    assert simple.fold.log_factor == pytest.approx(-200 * math.log(10))
     assert simple.dnf.names == ("a", "b", "c") and simple.variables.tolist() == [1, 2, 3]
     assert close(simple.combine(enumerate_log_prob(simple.dnf)), log_fraction(enumerate_fraction(dnf)))
 

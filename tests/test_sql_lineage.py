@@ -45,16 +45,17 @@ def test_rows_become_clauses_in_the_order_of_their_keys(rows: int, columns: int,
     for width in range(4):
         least = -1 if rng.random() < 0.5 else 0
         numbers = [rng.integers(least, 9, rows).astype(np.int32) + 9 * i * (1 + least) for i in range(width)]
-        indptr, literals, flat, starts, first, order = _native.lineage(keys, nulls, numbers, identity, rows, True)
-        assert order.tolist() == expected
-        assert starts.tolist() == [*new, rows]
-        assert first.tolist() == [expected[i] for i in new]
-        assert flat.reshape(rows, 2).tolist() == [[int(v[row]) for v in identity] for row in expected]
+        found = _native.lineage(keys, nulls, numbers, identity, rows, True)
+        assert found.order.tolist() == expected
+        assert found.starts.tolist() == [*new, rows]
+        assert found.first.tolist() == [expected[i] for i in new]
+        assert found.identity.reshape(rows, 2).tolist() == [[int(v[row]) for v in identity] for row in expected]
         wanted = [sorted({2 * int(v[row]) for v in numbers if v[row] >= 0}) for row in expected]
-        assert [literals[a:b].tolist() for a, b in itertools.pairwise(indptr)] == wanted
+        assert [found.literals[a:b].tolist() for a, b in itertools.pairwise(found.indptr)] == wanted
         unordered = _native.lineage(keys, nulls, numbers, identity, rows, False)
-        known = [indptr, literals, flat, starts, first, np.zeros(0)]
-        assert [part.tolist() for part in unordered] == [part.tolist() for part in known]
+        assert len(unordered.order) == 0
+        for name in ("indptr", "literals", "identity", "starts", "first"):
+            assert getattr(unordered, name).tolist() == getattr(found, name).tolist()
 
 
 @pytest.mark.parametrize("width", [1, 2, 3])
@@ -65,7 +66,8 @@ def test_a_few_repeats_among_many_clauses(width: int) -> None:
     numbers = [rng.integers(i * 1000, i * 1000 + 999, rows).astype(np.int32) for i in range(width)]
     odd = np.array([70_000, 70_001, 200_000])
     numbers[-1][odd] = [-1, numbers[0][70_001], numbers[0][200_000]]
-    indptr, literals, *_ = _native.lineage([np.arange(rows)], [NO_NULL], numbers, [], rows, False)
+    found = _native.lineage([np.arange(rows)], [NO_NULL], numbers, [], rows, False)
+    indptr, literals = found.indptr, found.literals
     plain = np.sort(np.column_stack(numbers), axis=1)
     for clause in [0, 69_999, *odd, 70_002, 140_000, 200_001, rows - 1]:
         wanted = np.unique(plain[clause][plain[clause] >= 0])

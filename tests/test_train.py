@@ -37,6 +37,7 @@ def test_a_run_of_seconds_learns(tmp_path):
     losses = [float(row["loss"]) for row in rows]
     assert losses[-1] < 0.5 * losses[0]
     assert (tmp_path / "final" / "model.safetensors").exists()
+    assert (tmp_path / "loss.png").exists()
 
 
 class Interrupted(Exception):

@@ -1,15 +1,43 @@
 #include <algorithm>
 
-#include "arrays.hpp"
 #include "batch.hpp"
+#include "results.hpp"
 
 namespace sharpdnf {
 
-template <class T, class Get> static Out<T> column(const std::vector<Row> &rows, Get get) {
+// One entry a formula in every column. The integers are places in the tuples of names that Python keeps.
+struct BatchAnswers {
+    std::vector<double> log_prob, log_lower, log_upper, log_certified_lower, log_certified_upper;
+    std::vector<double> log_complement, log_complement_lower, log_complement_upper;
+    std::vector<int8_t> guarantee, engine, of;
+    std::vector<int64_t> samples;
+    std::vector<uint8_t> met;
+    nb::list details;
+};
+
+template <class T, class Get> static std::vector<T> column(const std::vector<Row> &rows, Get get) {
     std::vector<T> out;
     out.reserve(rows.size());
     for (const auto &row : rows) out.push_back(static_cast<T>(get(row)));
-    return to_numpy(std::move(out));
+    return out;
+}
+
+static BatchAnswers columns_of(const std::vector<Row> &rows, bool complement) {
+    BatchAnswers out;
+    out.log_prob = column<double>(rows, [](const auto &a) { return a.log_prob; });
+    out.log_lower = column<double>(rows, [](const auto &a) { return a.log_lower; });
+    out.log_upper = column<double>(rows, [](const auto &a) { return a.log_upper; });
+    out.log_certified_lower = column<double>(rows, [](const auto &a) { return a.log_sure_lower; });
+    out.log_certified_upper = column<double>(rows, [](const auto &a) { return a.log_sure_upper; });
+    out.log_complement = column<double>(rows, [](const auto &a) { return a.log_complement; });
+    out.log_complement_lower = column<double>(rows, [](const auto &a) { return a.log_complement_lower; });
+    out.log_complement_upper = column<double>(rows, [](const auto &a) { return a.log_complement_upper; });
+    out.guarantee = column<int8_t>(rows, [](const auto &a) { return a.promise; });
+    out.engine = column<int8_t>(rows, [](const auto &a) { return a.method; });
+    out.samples = column<int64_t>(rows, [](const auto &a) { return a.samples; });
+    out.met = column<uint8_t>(rows, [](const auto &a) { return a.met; });
+    out.of = column<int8_t>(rows, [=](const auto &a) { return complement || a.complement; });
+    return out;
 }
 
 // How the answer came about: what `Estimate.info` says of an answer of `auto`.
@@ -32,6 +60,25 @@ static nb::dict details_of(const Answer &answer) {
 }
 
 void bind_batch(nb::module_ &m) {
+    using B = BatchAnswers;
+    Result<B>(m, "BatchAnswers", "Columns with one entry a formula, named as the fields of Estimate.")
+        .field("log_prob", &B::log_prob)
+        .field("log_lower", &B::log_lower)
+        .field("log_upper", &B::log_upper)
+        .field("log_certified_lower", &B::log_certified_lower)
+        .field("log_certified_upper", &B::log_certified_upper)
+        .field("log_complement", &B::log_complement)
+        .field("log_complement_lower", &B::log_complement_lower)
+        .field("log_complement_upper", &B::log_complement_upper)
+        .field("guarantee", &B::guarantee, "A place in GUARANTEES.")
+        .field("engine", &B::engine, "A place in METHODS.")
+        .field("of", &B::of, "A place in OF.")
+        .field("samples", &B::samples)
+        .field("met", &B::met)
+        .value(
+            "details",
+            [](const B &self) { return nb::typed<nb::list, nb::typed<nb::dict, nb::str, nb::any>>(self.details); },
+            "How each answer came about; empty if it was not asked for.");
     m.def(
         "count_batch",
         [](In<int64_t> indptr, In<int32_t> literals, In<double> prob, In<int64_t> formula_indptr, uint64_t seed,
@@ -66,31 +113,14 @@ void bind_batch(nb::module_ &m) {
                                    details ? &answers : nullptr);
             }
             if (PyErr_Occurred()) throw nb::python_error();
-            nb::dict out;
-            out["log_prob"] = column<double>(rows, [](const auto &a) { return a.log_prob; });
-            out["log_lower"] = column<double>(rows, [](const auto &a) { return a.log_lower; });
-            out["log_upper"] = column<double>(rows, [](const auto &a) { return a.log_upper; });
-            out["log_certified_lower"] = column<double>(rows, [](const auto &a) { return a.log_sure_lower; });
-            out["log_certified_upper"] = column<double>(rows, [](const auto &a) { return a.log_sure_upper; });
-            out["log_complement"] = column<double>(rows, [](const auto &a) { return a.log_complement; });
-            out["log_complement_lower"] = column<double>(rows, [](const auto &a) { return a.log_complement_lower; });
-            out["log_complement_upper"] = column<double>(rows, [](const auto &a) { return a.log_complement_upper; });
-            out["guarantee"] = column<int8_t>(rows, [](const auto &a) { return a.promise; });
-            out["engine"] = column<int8_t>(rows, [](const auto &a) { return a.method; });
-            out["samples"] = column<int64_t>(rows, [](const auto &a) { return a.samples; });
-            out["met"] = column<uint8_t>(rows, [](const auto &a) { return a.met; });
-            out["of"] = column<int8_t>(rows, [=](const auto &a) { return complement || a.complement; });
-            if (details) {
-                nb::list all_details;
-                for (const auto &answer : answers) all_details.append(details_of(answer));
-                out["details"] = all_details;
-            }
+            BatchAnswers out = columns_of(rows, complement);
+            for (const auto &answer : answers) out.details.append(details_of(answer));
             return out;
         },
         nb::arg("indptr"), nb::arg("literals"), nb::arg("prob"), nb::arg("formula_indptr"), nb::arg("seed"),
         nb::arg("numbers"), nb::arg("promise"), nb::arg("complement"), nb::arg("epsilon"), nb::arg("delta"),
         nb::arg("successes"), nb::arg("third_successes"), nb::arg("draws"), nb::arg("threads"), nb::arg("seconds"),
-        nb::arg("memory"), nb::arg("details"), "The columns of every formula's answer.");
+        nb::arg("memory"), nb::arg("details"), "Counts every formula of a batch.");
 }
 
 }  // namespace sharpdnf

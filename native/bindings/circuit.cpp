@@ -1,7 +1,10 @@
-#include "arrays.hpp"
+#include "results.hpp"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 
 #include <optional>
-#include <string>
+#include <utility>
 
 #include "circuit_compile.hpp"
 #include "circuit_sample.hpp"
@@ -32,7 +35,40 @@ static std::optional<SamplePlan> cover_plan(const Formula &f, Poll &poll) {
     return make_plan(f, Estimator::automatic, poll);
 }
 
+// What the draws say of each output, and the scale of the cover they were made from.
+struct ScaledCircuitSample : CircuitSample {
+    double log_scale = 0.0;
+};
+
+static void declare_results(nb::module_ &m) {
+    using S = ScaledCircuitSample;
+    Result<S>(m, "CircuitSample", "0/1 draws of a circuit's outputs with P(success) = P(output) / S'.")
+        .field("draws", &S::draws, "Per output, up to its last success that was asked for.")
+        .field("successes", &S::successes, "Per output.")
+        .field("complete", &S::complete, "Per output: 1 if so many successes or draws as asked for were made.")
+        .field("log_scale", &S::log_scale, "log S', 0 without a cover.")
+        .field("operations", &S::operations, "Gate inputs read, each for a whole block of draws.")
+        .field("true_count", &S::true_count,
+               "Per variable: in how many successes it is true, -1 where the output does not read it.")
+        .field("marginal_successes", &S::marginal_successes, "The successes that true_count is over.");
+    using R = CircuitResult;
+    Result<R>(m, "CircuitResult", "Bounds of P and of 1 - P that hold surely, and what finding them took.")
+        .bounds(&R::bounds)
+        .field("exact", &R::exact, "Whether what is left between the bounds is rounding.")
+        .field("nodes", &R::nodes, "How many subcircuits were expanded.")
+        .field("work", &R::work, "How many gate inputs were looked at.")
+        .field("stopped", &R::stopped, "Why the search ended: done, time, memory or work.")
+        .value(
+            "compiled",
+            [](const R &self) -> std::optional<Compiled> {
+                if (self.compiled.kind.empty()) return {};
+                return self.compiled;
+            },
+            "The finished d-tree, if it was asked for and no limit was met first.");
+}
+
 void bind_circuit(nb::module_ &m) {
+    declare_results(m);
     m.def(
         "circuit_sample",
         [](In<uint8_t> kind, In<int32_t> arg, In<int64_t> indptr, In<int32_t> inputs, In<double> prob,
@@ -42,28 +78,25 @@ void bind_circuit(nb::module_ &m) {
             const Formula cover = view(cover_indptr, cover_literals, prob);
             const std::vector<int32_t> gates = output_gates(outputs, c);
             if (cover.num_clauses && gates.size() != 1) throw std::invalid_argument("a cover is for one output");
-            CircuitSample out;
+            ScaledCircuitSample out;
             out.draws.assign(gates.size(), 0), out.successes.assign(gates.size(), 0),
                 out.complete.assign(gates.size(), 0);
-            double log_scale = 0.0;
             interruptible(
                 [&](Poll &poll) {
                     const auto plan = cover_plan(cover, poll);
                     CircuitSampleOptions options{
                         seed, first_block, successes, max_draws, threads, marginals, plan ? &*plan : nullptr};
-                    if (plan) log_scale = plan->log_scale;
-                    out = sample_circuit(c, gates, options, poll);
+                    if (plan) out.log_scale = plan->log_scale;
+                    static_cast<CircuitSample &>(out) = sample_circuit(c, gates, options, poll);
                 },
                 seconds);
             if (marginals) out.true_count.resize(c.num_vars, 0);
-            return nb::make_tuple(to_numpy(std::move(out.draws)), to_numpy(std::move(out.successes)),
-                                  to_numpy(std::move(out.complete)), log_scale, out.operations,
-                                  to_numpy(std::move(out.true_count)), out.marginal_successes);
+            return out;
         },
         nb::arg("kind"), nb::arg("arg"), nb::arg("indptr"), nb::arg("inputs"), nb::arg("prob"), nb::arg("outputs"),
         nb::arg("cover_indptr"), nb::arg("cover_literals"), nb::arg("seed"), nb::arg("first_block"),
         nb::arg("successes"), nb::arg("max_draws"), nb::arg("threads"), nb::arg("seconds"), nb::arg("marginals"),
-        "(draws, successes, complete of each output, log S', gate inputs read, true_count, marginal_successes)");
+        "Draws until every output has so many successes, or so many draws are made.");
     m.def(
         "circuit_models",
         [](In<uint8_t> kind, In<int32_t> arg, In<int64_t> indptr, In<int32_t> inputs, In<double> prob, int32_t output,
@@ -83,7 +116,7 @@ void bind_circuit(nb::module_ &m) {
                     made = circuit_models(c, output, options, count, rows, poll);
                 },
                 seconds);
-            return nb::make_tuple(Out<uint8_t>(rows, {size}, owner), made);
+            return std::make_pair(Out<uint8_t>(rows, {size}, owner), made);
         },
         nb::arg("kind"), nb::arg("arg"), nb::arg("indptr"), nb::arg("inputs"), nb::arg("prob"), nb::arg("output"),
         nb::arg("cover_indptr"), nb::arg("cover_literals"), nb::arg("seed"), nb::arg("count"), nb::arg("seconds"),
@@ -109,21 +142,12 @@ void bind_circuit(nb::module_ &m) {
                 },
                 seconds);
             if (!done) out.stopped = "time";
-            nb::object compiled = nb::none();
-            if (!out.compiled.kind.empty()) {
-                Compiled &d = out.compiled;
-                compiled =
-                    nb::make_tuple(to_numpy(std::move(d.kind)), to_numpy(std::move(d.a)), to_numpy(std::move(d.b)),
-                                   to_numpy(std::move(d.var)), to_numpy(std::move(d.literals)));
-            }
-            return nb::make_tuple(out.bounds.lower.log_p<false>(), out.bounds.upper.log_p<true>(),
-                                  out.bounds.upper.log_q<false>(), out.bounds.lower.log_q<true>(), out.exact, out.nodes,
-                                  out.work, out.stopped, compiled);
+            return out;
         },
         nb::arg("kind"), nb::arg("arg"), nb::arg("indptr"), nb::arg("inputs"), nb::arg("prob"), nb::arg("output"),
         nb::arg("work"), nb::arg("seconds"), nb::arg("memory"), nb::arg("relative_epsilon"),
         nb::arg("additive_epsilon"), nb::arg("compile"),
-        "(log lower, log upper, the same of the complement, exact, nodes, work, why it stopped, d-tree or None)");
+        "Narrows the bounds of an output until they meet, are within epsilon, or a limit is met.");
 }
 
 }  // namespace sharpdnf

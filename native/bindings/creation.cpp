@@ -1,6 +1,6 @@
 #include "creation.hpp"
 
-#include "arrays.hpp"
+#include "results.hpp"
 
 namespace sharpdnf {
 
@@ -30,24 +30,37 @@ creation::Graph checked(const In<int64_t> &start, const In<int32_t> &end, const 
     return g;
 }
 
+struct Scale : creation::Scale {
+    bool complete = false;
+};
+
 }  // namespace
 
 void bind_creation(nb::module_ &m) {
+    Result<Scale>(m, "CreationScale", "An upper bound B on P(failure), and the rates that draws below it need.")
+        .field("complete", &Scale::complete, "Whether it was found before the deadline: else it says nothing.")
+        .field("log_scale", &Scale::log_scale, "log B")
+        .field("cut", &Scale::cut)
+        .field("trees", &Scale::trees)
+        .field("base", &Scale::base)
+        .field("step", &Scale::step);
+    Result<creation::Result>(m, "CreationSample", "0/1 draws with P(success) = P(failure) / B.")
+        .field("draws", &creation::Result::draws)
+        .field("successes", &creation::Result::successes)
+        .field("complete", &creation::Result::complete)
+        .field("looks", &creation::Result::looks);
     m.def(
         "creation_scale",
         [](In<int64_t> start, In<int32_t> end, In<double> rate, In<uint8_t> terminal, double seconds) {
             const creation::Graph g = checked(start, end, rate, terminal);
-            creation::Scale scale;
-            const bool done = interruptible(
+            Scale scale;
+            scale.complete = interruptible(
                 [&](Poll &poll) {
                     Pace pace(poll);
-                    scale = creation::find_scale(g, pace);
+                    static_cast<creation::Scale &>(scale) = creation::find_scale(g, pace);
                 },
                 seconds);
-            nb::dict out;
-            out["complete"] = done, out["log_scale"] = done ? scale.log_scale : 0.0, out["cut"] = scale.cut;
-            out["trees"] = scale.trees, out["base"] = scale.base, out["step"] = scale.step;
-            return out;
+            return scale;
         },
         nb::arg("start"), nb::arg("end"), nb::arg("rate"), nb::arg("terminal"), nb::arg("seconds"),
         "An upper bound on P(terminals not connected), and the line of rates that draws under it need");
@@ -65,10 +78,7 @@ void bind_creation(nb::module_ &m) {
             interruptible(
                 [&](Poll &poll) { result = creation::sample(g, scale, seed, successes, max_draws, threads, poll); },
                 seconds);
-            nb::dict out;
-            out["draws"] = result.draws, out["successes"] = result.successes, out["complete"] = result.complete;
-            out["looks"] = result.looks;
-            return out;
+            return result;
         },
         nb::arg("start"), nb::arg("end"), nb::arg("rate"), nb::arg("terminal"), nb::arg("base"), nb::arg("step"),
         nb::arg("seed"), nb::arg("successes"), nb::arg("max_draws"), nb::arg("threads"), nb::arg("seconds"),

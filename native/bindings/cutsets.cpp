@@ -1,8 +1,4 @@
-#include "arrays.hpp"
-
-#include <string>
-
-#include <nanobind/stl/string.h>
+#include "results.hpp"
 
 #include "cutsets.hpp"
 
@@ -32,13 +28,15 @@ static void check_gates(const CircuitView &c) {
     }
 }
 
-// The nodes that the root needs, children first and level by level; entries 0 and 1 stand for the two constants.
-struct Diagram {
+// The nodes that the root needs, children first and level by level. Nodes 0 and 1 are the two constants and have no
+// entry: entry i is node i + 2.
+struct CutSetDiagram {
     std::vector<int32_t> level, lo, hi;
     int32_t root = 0;
+    const char *stopped = "done";
 };
 
-static Diagram extract(const CutSets &sets, int32_t root) {
+static CutSetDiagram extract(const CutSets &sets, int32_t root) {
     std::vector<int32_t> place(sets.size(), -1), found;
     place[0] = 0, place[1] = 1;
     std::vector<int32_t> waiting{root};
@@ -52,7 +50,7 @@ static Diagram extract(const CutSets &sets, int32_t root) {
     }
     std::stable_sort(found.begin(), found.end(), [&](int32_t a, int32_t b) { return sets[a].level > sets[b].level; });
     for (size_t i = 0; i < found.size(); ++i) place[found[i]] = static_cast<int32_t>(i) + 2;
-    Diagram out;
+    CutSetDiagram out;
     for (const int32_t f : found) {
         out.level.push_back(sets[f].level);
         out.lo.push_back(place[sets[f].lo]), out.hi.push_back(place[sets[f].hi]);
@@ -62,6 +60,14 @@ static Diagram extract(const CutSets &sets, int32_t root) {
 }
 
 void bind_cutsets(nb::module_ &m) {
+    using D = CutSetDiagram;
+    Result<D>(m, "CutSetDiagram",
+              "Minimal cut sets as a decision diagram; entry i is node i + 2, 0 and 1 are constants.")
+        .field("level", &D::level)
+        .field("lo", &D::lo, "The node of the sets without the level's variable.")
+        .field("hi", &D::hi, "The node of the sets with it.")
+        .field("root", &D::root)
+        .field("stopped", &D::stopped, "\"done\", or the limit that was met: \"time\" or \"nodes\".");
     m.def(
         "cut_sets",
         [](In<uint8_t> kind, In<int32_t> arg, In<int64_t> indptr, In<int32_t> inputs, In<double> prob, int32_t output,
@@ -81,8 +87,7 @@ void bind_cutsets(nb::module_ &m) {
             check_levels(level, c.num_vars);
             std::vector<double> log_prob(c.num_vars);
             for (int64_t v = 0; v < c.num_vars; ++v) log_prob[level.data()[v]] = std::log(c.prob[v]);
-            Diagram out;
-            std::string stopped = "done";
+            CutSetDiagram out;
             const bool done = interruptible(
                 [&](Poll &poll) {
                     try {
@@ -90,17 +95,16 @@ void bind_cutsets(nb::module_ &m) {
                                      std::min<int64_t>(std::max<int64_t>(max_nodes, 2), CutSets::kAny), poll);
                         out = extract(sets, sets.of_circuit(c, output, level.data()));
                     } catch (const CutSets::Full &) {
-                        stopped = "nodes";
+                        out.stopped = "nodes";
                     }
                 },
                 seconds);
-            if (!done) stopped = "time";
-            return nb::make_tuple(stopped, to_numpy(std::move(out.level)), to_numpy(std::move(out.lo)),
-                                  to_numpy(std::move(out.hi)), out.root);
+            if (!done) out.stopped = "time";
+            return out;
         },
         nb::arg("kind"), nb::arg("arg"), nb::arg("indptr"), nb::arg("inputs"), nb::arg("prob"), nb::arg("output"),
         nb::arg("level"), nb::arg("order"), nb::arg("log_cutoff"), nb::arg("max_nodes"), nb::arg("seconds"),
-        "(\"done\", \"time\" or \"nodes\", level, lo and hi of the nodes from 2 on, the root)");
+        "The minimal cut sets of an output up to an order and a probability.");
 }
 
 }  // namespace sharpdnf

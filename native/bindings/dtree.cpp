@@ -1,6 +1,8 @@
-#include "arrays.hpp"
+#include "results.hpp"
 
-#include "dtree.hpp"
+#include <nanobind/stl/optional.h>
+
+#include <optional>
 
 namespace sharpdnf {
 
@@ -13,6 +15,19 @@ static DTreeOptions options_of(const Formula &f, int64_t node_budget, int64_t me
 }
 
 void bind_dtree(nb::module_ &m) {
+    Result<DTreeResult>(m, "DTreeResult", "Bounds of P and of 1 - P that hold surely, and what finding them took.")
+        .bounds(&DTreeResult::bounds)
+        .field("exact", &DTreeResult::exact, "Whether what is left between the bounds is rounding, or next to nothing.")
+        .field("nodes", &DTreeResult::nodes, "How many subformulas were expanded.")
+        .field("stopped", &DTreeResult::stopped, "Why the search ended: done, time, memory, nodes or work.");
+    Result<Compiled>(m, "CompiledArrays",
+                     "A finished d-tree, children before parents, the last node the whole; sharpdnf.compiled explains "
+                     "the arrays.")
+        .field("kind", &Compiled::kind)
+        .field("a", &Compiled::a)
+        .field("b", &Compiled::b)
+        .field("var", &Compiled::var)
+        .field("literals", &Compiled::literals);
     m.def(
         "dtree",
         [](In<int64_t> indptr, In<int32_t> literals, In<double> prob, int64_t node_budget, double seconds,
@@ -30,18 +45,15 @@ void bind_dtree(nb::module_ &m) {
                     out = dtree(f, options);
                 },
                 seconds);
-            const Chance &lower = out.bounds.lower, &upper = out.bounds.upper;
-            return nb::make_tuple(lower.log_p<false>(), upper.log_p<true>(), upper.log_q<false>(), lower.log_q<true>(),
-                                  out.exact, out.nodes, out.stopped);
+            return out;
         },
         nb::arg("indptr"), nb::arg("literals"), nb::arg("prob"), nb::arg("node_budget"), nb::arg("seconds"),
         nb::arg("memory"), nb::arg("relative_epsilon"), nb::arg("additive_epsilon"), nb::arg("work_budget"),
-        nb::arg("tables"),
-        "(log lower, log upper, log lower and log upper of 1 - P, exact, expansions, why it stopped)");
+        nb::arg("tables"), "Decomposes the formula until the bounds meet, are within epsilon, or a budget is spent.");
     m.def(
         "dtree_compile",
         [](In<int64_t> indptr, In<int32_t> literals, In<double> prob, int64_t node_budget, double seconds,
-           int64_t memory, int64_t work_budget, bool tables) -> nb::object {
+           int64_t memory, int64_t work_budget, bool tables) -> std::optional<Compiled> {
             const Formula f = view(indptr, literals, prob);
             DTreeOptions options = options_of(f, node_budget, memory);
             options.compile = true;
@@ -55,13 +67,12 @@ void bind_dtree(nb::module_ &m) {
                     if (tree.run().exact) out = tree.compiled();
                 },
                 seconds);
-            if (out.kind.empty()) return nb::none();
-            return nb::make_tuple(to_numpy(std::move(out.kind)), to_numpy(std::move(out.a)), to_numpy(std::move(out.b)),
-                                  to_numpy(std::move(out.var)), to_numpy(std::move(out.literals)));
+            if (out.kind.empty()) return {};
+            return out;
         },
         nb::arg("indptr"), nb::arg("literals"), nb::arg("prob"), nb::arg("node_budget"), nb::arg("seconds"),
         nb::arg("memory"), nb::arg("work_budget"), nb::arg("tables"),
-        "(kind, a, b, var, literals) of the circuit, or None if a limit was met first");
+        "The finished d-tree, or None if a limit was met first.");
 }
 
 }  // namespace sharpdnf

@@ -1,8 +1,12 @@
-#include "arrays.hpp"
+#include "results.hpp"
 
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "exact_compile.hpp"
 
@@ -55,17 +59,35 @@ static Factors factors(const In<int64_t> &start, const In<int32_t> &scope, const
     return {at, table_start.data(), scope.data(), tables.data(), weights.data(), count, n};
 }
 
+// What elimination along the best order found would take.
+struct EliminationCost {
+    double operations = 0.0, bytes = 0.0;
+    int largest_bag = 0;
+};
+
 void bind_exact(nb::module_ &m) {
+    Result<EliminationCost>(m, "EliminationCost", "What elimination along the best order found would take.")
+        .field("operations", &EliminationCost::operations, "About a nanosecond each; inf if more than were allowed.")
+        .field("bytes", &EliminationCost::bytes, "Of all tables that are alive at once, at most.")
+        .field("largest_bag", &EliminationCost::largest_bag, "The most variables that one table is over.");
+    Result<ExactResult>(m, "ExactResult", "Bounds of P and of 1 - P that hold surely, and what finding them took.")
+        .bounds(&ExactResult::bounds)
+        .field("solved", &ExactResult::solved, "Whether what is left between the bounds is rounding.")
+        .value(
+            "method", [](const ExactResult &self) { return name_of(self.method); }, "The method that solved it.")
+        .field("nodes", &ExactResult::nodes, "How many nodes it expanded.")
+        .field("operations", &ExactResult::operations, "How many operations it took.")
+        .field("stopped", &ExactResult::stopped, "Why the search ended: done or the limit that was met.");
     m.def(
         "elimination_operations",
         [](In<int64_t> indptr, In<int32_t> literals, In<double> prob, double max_operations, double seconds) {
             const Formula f = solvable(indptr, literals, prob);
             EliminationPlan plan;
             interruptible([&](Poll &poll) { plan = plan_elimination(f, max_operations, poll); }, seconds);
-            return nb::make_tuple(plan.operations, plan.found() ? plan.width + 1 : 0, plan.bytes);
+            return EliminationCost{plan.operations, plan.bytes, plan.found() ? plan.width + 1 : 0};
         },
         nb::arg("indptr"), nb::arg("literals"), nb::arg("prob"), nb::arg("max_operations"), nb::arg("seconds"),
-        "(operations, variables of the largest bag, bytes) of the best elimination order; inf beyond max_operations");
+        "Looks for a cheap elimination order, and gives up beyond max_operations.");
     m.def(
         "exact",
         [](In<int64_t> indptr, In<int32_t> literals, In<double> prob, const std::string &method, double max_operations,
@@ -78,42 +100,36 @@ void bind_exact(nb::module_ &m) {
             options.threads = threads;
             ExactResult out;
             interruptible([&](Poll &poll) { out = ExactSolver(f, options, poll).run(); }, seconds);
-            const Chance &lower = out.bounds.lower, &upper = out.bounds.upper;
-            return nb::make_tuple(lower.log_p<false>(), upper.log_p<true>(), upper.log_q<false>(), lower.log_q<true>(),
-                                  out.solved, name_of(out.method), out.nodes, out.operations, out.stopped);
+            return out;
         },
         nb::arg("indptr"), nb::arg("literals"), nb::arg("prob"), nb::arg("method"), nb::arg("max_operations"),
         nb::arg("seconds"), nb::arg("memory"), nb::arg("threads"),
-        "(log lower, log upper, log lower and log upper of 1 - P, solved, method, nodes, operations, why it stopped)");
+        "Solves the formula exactly by one method or by the cheapest, within the limits.");
     m.def(
         "exact_compile",
         [](In<int64_t> indptr, In<int32_t> literals, In<double> prob, const std::string &method, double max_operations,
-           double seconds, int64_t memory) -> nb::object {
+           double seconds, int64_t memory) -> std::optional<Compiled> {
             const Formula f = solvable(indptr, literals, prob);
             CompileOptions options;
             options.method = method_of(method);
             options.max_operations = max_operations;
             options.memory = static_cast<std::size_t>(std::max<int64_t>(memory, 0));
             Compiled out;
-            ExactMethod chosen = ExactMethod::automatic;
             interruptible(
                 [&](Poll &poll) {
                     ExactCompiler compiler(f, options, poll);
                     out = compiler.run();
-                    chosen = compiler.method();
                 },
                 seconds);
-            if (out.kind.empty()) return nb::none();
-            return nb::make_tuple(to_numpy(std::move(out.kind)), to_numpy(std::move(out.a)), to_numpy(std::move(out.b)),
-                                  to_numpy(std::move(out.var)), to_numpy(std::move(out.literals)), name_of(chosen));
+            if (out.kind.empty()) return {};
+            return out;
         },
         nb::arg("indptr"), nb::arg("literals"), nb::arg("prob"), nb::arg("method"), nb::arg("max_operations"),
-        nb::arg("seconds"), nb::arg("memory"),
-        "(kind, a, b, var, literals, method) of the smallest circuit found, or None if a limit was met first");
+        nb::arg("seconds"), nb::arg("memory"), "The smallest circuit found, or None if a limit was met first.");
     m.def(
         "eliminate_factors",
         [](In<int64_t> start, In<int32_t> scope, In<double> tables, In<double> weights, double max_operations,
-           double seconds, int64_t memory, int threads) -> nb::object {
+           double seconds, int64_t memory, int threads) -> std::optional<std::pair<double, double>> {
             std::vector<int64_t> table_start;
             const Factors f = factors(start, scope, tables, weights, table_start);
             EliminationPlan plan;
@@ -125,8 +141,8 @@ void bind_exact(nb::module_ &m) {
                     if (plan.found()) out = sum_of_products(f, plan, threads, poll);
                 },
                 seconds);
-            if (!done || !plan.found()) return nb::none();
-            return nb::make_tuple(out.log(), plan.operations);
+            if (!done || !plan.found()) return {};
+            return std::make_pair(out.log(), plan.operations);
         },
         nb::arg("start"), nb::arg("scope"), nb::arg("tables"), nb::arg("weights"), nb::arg("max_operations"),
         nb::arg("seconds"), nb::arg("memory"), nb::arg("threads"),

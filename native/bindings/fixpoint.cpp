@@ -2,7 +2,7 @@
 
 #include <nanobind/stl/vector.h>
 
-#include "arrays.hpp"
+#include "results.hpp"
 
 namespace sharpdnf {
 
@@ -33,9 +33,35 @@ fixpoint::Program program(const In<uint8_t> &kind, const In<int32_t> &arg, const
     return p;
 }
 
+struct FixpointSample {
+    std::vector<int64_t> successes, trials;
+    std::vector<uint8_t> done;
+    int64_t worlds = 0, accepted = 0, looks = 0, in_circles = 0;
+};
+
+struct FixpointOrder {
+    std::vector<int32_t> gates;
+    std::vector<int64_t> start;
+    std::vector<uint8_t> circle;
+};
+
 }  // namespace
 
 void bind_fixpoint(nb::module_ &m) {
+    using S = FixpointSample;
+    Result<S>(m, "FixpointSample", "Worlds of a ground program. Those in which the evidence holds are its trials.")
+        .field("successes", &S::successes, "Per output: the trials in which it is true.")
+        .field("trials", &S::trials, "Per output: the trials up to its last success that was asked for.")
+        .field("done", &S::done, "Per output: 1 if so many successes or trials as asked for were made.")
+        .field("worlds", &S::worlds, "How many worlds were drawn.")
+        .field("accepted", &S::accepted, "In how many of them the evidence holds.")
+        .field("looks", &S::looks)
+        .field("in_circles", &S::in_circles, "How many gates depend on themselves.");
+    Result<FixpointOrder>(m, "FixpointOrder",
+                          "The components of what the outputs need, inputs first: gates[start[c]:start[c + 1]].")
+        .field("gates", &FixpointOrder::gates)
+        .field("start", &FixpointOrder::start)
+        .field("circle", &FixpointOrder::circle, "Per component: 1 if its gates depend on each other.");
     m.def(
         "fixpoint",
         [](In<uint8_t> kind, In<int32_t> arg, In<int64_t> indptr, In<int32_t> inputs, In<double> prob,
@@ -47,20 +73,18 @@ void bind_fixpoint(nb::module_ &m) {
             fixpoint::Result result;
             interruptible([&](Poll &poll) { result = fixpoint::sample(p, outputs, evidence, plan, poll); }, seconds);
             result.output.resize(outputs.size());
-            std::vector<int64_t> hits, tried;
-            std::vector<uint8_t> done;
-            for (const fixpoint::Tally &tally : result.output)
-                hits.push_back(tally.successes), tried.push_back(tally.trials), done.push_back(tally.done);
-            nb::dict out;
-            out["successes"] = to_numpy(std::move(hits)), out["trials"] = to_numpy(std::move(tried));
-            out["done"] = to_numpy(std::move(done)), out["worlds"] = result.worlds;
-            out["accepted"] = result.accepted, out["looks"] = result.looks, out["in_circles"] = result.in_circles;
+            FixpointSample out;
+            for (const fixpoint::Tally &tally : result.output) {
+                out.successes.push_back(tally.successes), out.trials.push_back(tally.trials);
+                out.done.push_back(tally.done);
+            }
+            out.worlds = result.worlds, out.accepted = result.accepted;
+            out.looks = result.looks, out.in_circles = result.in_circles;
             return out;
         },
         nb::arg("kind"), nb::arg("arg"), nb::arg("indptr"), nb::arg("inputs"), nb::arg("prob"), nb::arg("outputs"),
         nb::arg("evidence"), nb::arg("seed"), nb::arg("successes"), nb::arg("trials"), nb::arg("max_worlds"),
-        nb::arg("seconds"),
-        "Worlds of a ground program: of each output how many of the worlds that count were tried, and hit");
+        nb::arg("seconds"), "Draws worlds until every output has so many successes or trials.");
     m.def(
         "fixpoint_order",
         [](In<uint8_t> kind, In<int32_t> arg, In<int64_t> indptr, In<int32_t> inputs, In<double> prob,
@@ -68,12 +92,11 @@ void bind_fixpoint(nb::module_ &m) {
             const fixpoint::Program p = program(kind, arg, indptr, inputs, prob, outputs);
             fixpoint::Order order;
             interruptible([&](Poll &poll) { order = fixpoint::order_of(p, outputs, poll); });
-            std::vector<uint8_t> circle(order.circle.begin(), order.circle.end());
-            return nb::make_tuple(to_numpy(std::move(order.gates)), to_numpy(std::move(order.start)),
-                                  to_numpy(std::move(circle)));
+            return FixpointOrder{std::move(order.gates), std::move(order.start),
+                                 std::vector<uint8_t>(order.circle.begin(), order.circle.end())};
         },
         nb::arg("kind"), nb::arg("arg"), nb::arg("indptr"), nb::arg("inputs"), nb::arg("prob"), nb::arg("outputs"),
-        "(gates, start, circle): the components of what the outputs need, inputs first");
+        "Puts the gates that the outputs need into an order of evaluation.");
 }
 
 }  // namespace sharpdnf

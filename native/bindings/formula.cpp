@@ -1,10 +1,8 @@
-#include "arrays.hpp"
+#include "results.hpp"
 
 #include <nanobind/stl/string.h>
-#include <nanobind/stl/tuple.h>
 
 #include <string>
-#include <tuple>
 
 namespace sharpdnf {
 
@@ -44,6 +42,12 @@ static Out<double> one_pass(In<int64_t> indptr, In<int32_t> literals, In<double>
 }
 
 void bind_formula(nb::module_ &m) {
+    Result<Normalised>(m, "Normalised", "Clauses with sorted literals, and what was mended on the way.")
+        .field("indptr", &Normalised::indptr)
+        .field("literals", &Normalised::literals)
+        .field("repeated_literals", &Normalised::repeated_literals, "How many literals were merged with an equal one.")
+        .field("impossible_clauses", &Normalised::impossible_clauses,
+               "How many clauses were dropped because they hold a literal and its negation.");
     m.def("check_formula", &check_formula, nb::arg("indptr"), nb::arg("literals"), nb::arg("prob"));
     m.def("clause_probs", &one_pass<clause_probs>, nb::arg("indptr"), nb::arg("literals"), nb::arg("prob"),
           "p(C) of every clause: the reference pass.");
@@ -62,11 +66,10 @@ void bind_formula(nb::module_ &m) {
                 Pace pace(poll);
                 out = normalise(indptr.data(), literals.data(), m, pace);
             });
-            return std::make_tuple(to_numpy(std::move(out.indptr)), to_numpy(std::move(out.literals)),
-                                   out.repeated_literals, out.impossible_clauses);
+            return out;
         },
         nb::arg("indptr"), nb::arg("literals"),
-        "(indptr, literals, repeated literals merged, impossible clauses dropped)");
+        "Sorts the literals of every clause, merges repeated ones and drops impossible clauses.");
 }
 
 }  // namespace sharpdnf

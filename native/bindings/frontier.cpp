@@ -1,11 +1,12 @@
 #include "frontier.hpp"
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/vector.h>
 
+#include <optional>
 #include <unordered_map>
 
-#include "arrays.hpp"
-#include "dtree.hpp"
+#include "results.hpp"
 
 namespace sharpdnf {
 
@@ -54,9 +55,21 @@ Compiled reduce(const frontier::Result &run) {
     return out;
 }
 
+struct Run : frontier::Result {
+    std::optional<Compiled> diagram;
+};
+
 }  // namespace
 
 void bind_frontier(nb::module_ &m) {
+    Result<Run>(m, "FrontierRun", "A run of the frontier method.")
+        .field("yes", &Run::yes, "The probability of what is decided: connected.")
+        .field("no", &Run::no, "The probability of what is decided: not connected.")
+        .field("complete", &Run::complete, "Whether everything is decided.")
+        .field("width", &Run::width)
+        .field("states", &Run::states)
+        .field("too_wide", &Run::too_wide)
+        .field("diagram", &Run::diagram, "What leads to a yes, if it was kept.");
     m.def(
         "frontier_order",
         [](int64_t num_nodes, In<int32_t> from, In<int32_t> to, std::vector<int32_t> starts, double seconds) {
@@ -76,7 +89,7 @@ void bind_frontier(nb::module_ &m) {
                 seconds);
             return to_numpy(std::move(order));
         },
-        nb::arg("num_nodes"), nb::arg("from"), nb::arg("to"), nb::arg("starts"), nb::arg("seconds"),
+        nb::arg("num_nodes"), nb::arg("tail"), nb::arg("head"), nb::arg("starts"), nb::arg("seconds"),
         "int32[e]: an order of the links that keeps the frontier narrow; empty at the deadline");
     m.def(
         "frontier",
@@ -102,28 +115,22 @@ void bind_frontier(nb::module_ &m) {
             g.terminal = terminal.data(), g.fails = fails.data();
             const frontier::Limits limits{keep_nodes, max_states,
                                           static_cast<std::size_t>(std::max<int64_t>(memory, 0))};
-            frontier::Result run;
-            Compiled compiled;
+            Run run;
             interruptible(
                 [&](Poll &poll) {
-                    run = partition ? frontier::run(g, frontier::Partition(g), prob.data(), complement.data(), false,
+                    frontier::Result &out = run;
+                    out = partition ? frontier::run(g, frontier::Partition(g), prob.data(), complement.data(), false,
                                                     limits, poll)
                                     : frontier::run(g, frontier::Distances(g, hops), prob.data(), complement.data(),
                                                     true, limits, poll);
-                    if (run.kept) compiled = reduce(run);
+                    if (run.kept) run.diagram = reduce(run);
                 },
                 seconds);
-            nb::dict out;
-            out["yes"] = run.yes, out["no"] = run.no, out["complete"] = run.complete, out["width"] = run.width;
-            out["states"] = run.states, out["too_wide"] = run.too_wide, out["kept"] = run.kept;
-            out["kind"] = to_numpy(std::move(compiled.kind)), out["a"] = to_numpy(std::move(compiled.a));
-            out["b"] = to_numpy(std::move(compiled.b)), out["var"] = to_numpy(std::move(compiled.var));
-            return out;
+            return run;
         },
-        nb::arg("from"), nb::arg("to"), nb::arg("both_ways"), nb::arg("terminal"), nb::arg("fails"), nb::arg("prob"),
+        nb::arg("tail"), nb::arg("head"), nb::arg("both_ways"), nb::arg("terminal"), nb::arg("fails"), nb::arg("prob"),
         nb::arg("complement"), nb::arg("partition"), nb::arg("hops"), nb::arg("keep_nodes"), nb::arg("max_states"),
-        nb::arg("memory"), nb::arg("seconds"),
-        "The frontier method: probabilities of yes and no, and the diagram as the arrays of a Compiled if it was kept");
+        nb::arg("memory"), nb::arg("seconds"), "Runs the frontier method over the links in their order.");
 }
 
 }  // namespace sharpdnf

@@ -1,8 +1,4 @@
-#include "arrays.hpp"
-
-#include <nanobind/stl/tuple.h>
-
-#include <tuple>
+#include "results.hpp"
 
 #include "generate.hpp"
 
@@ -17,8 +13,8 @@ std::vector<int64_t> copy_widths(const In<int64_t> &widths, int64_t num_vars) {
     return out;
 }
 
-std::tuple<Out<int32_t>, int64_t, bool> paper(In<int64_t> widths, int64_t num_vars, int64_t num_privileged,
-                                              int64_t privileged_slots, bool strict, uint64_t seed, int64_t max_tries) {
+generate::Placement paper(In<int64_t> widths, int64_t num_vars, int64_t num_privileged, int64_t privileged_slots,
+                          bool strict, uint64_t seed, int64_t max_tries) {
     const auto width = copy_widths(widths, num_vars);
     const int64_t slots = std::accumulate(width.begin(), width.end(), int64_t{0});
     if (num_vars < 1 || num_privileged < 0 || num_privileged > num_vars || privileged_slots < 0 ||
@@ -29,7 +25,7 @@ std::tuple<Out<int32_t>, int64_t, bool> paper(In<int64_t> widths, int64_t num_va
         Pace pace(poll);
         out = generate::paper(width, num_vars, num_privileged, privileged_slots, strict, seed, max_tries, pace);
     });
-    return {to_numpy(std::move(out.variable)), out.tries, out.done};
+    return out;
 }
 
 Out<int32_t> uniform(In<int64_t> widths, int64_t num_vars, uint64_t seed) {
@@ -42,9 +38,8 @@ Out<int32_t> uniform(In<int64_t> widths, int64_t num_vars, uint64_t seed) {
     return to_numpy(std::move(out));
 }
 
-std::tuple<Out<int64_t>, Out<int32_t>, bool> simple_paths(int64_t num_nodes, In<int64_t> from, In<int64_t> to,
-                                                          int64_t source, int64_t target, bool directed,
-                                                          int64_t limit) {
+generate::Paths simple_paths(int64_t num_nodes, In<int64_t> from, In<int64_t> to, int64_t source, int64_t target,
+                             bool directed, int64_t limit) {
     const auto edges = static_cast<int64_t>(from.shape(0));
     const auto inside = [&](int64_t node) { return node >= 0 && node < num_nodes; };
     bool valid = static_cast<int64_t>(to.shape(0)) == edges && inside(source) && inside(target);
@@ -56,18 +51,28 @@ std::tuple<Out<int64_t>, Out<int32_t>, bool> simple_paths(int64_t num_nodes, In<
         out =
             generate::PathFinder(num_nodes, from.data(), to.data(), edges, directed).find(source, target, limit, pace);
     });
-    return {to_numpy(std::move(out.indptr)), to_numpy(std::move(out.edges)), out.complete};
+    return out;
 }
 
 }  // namespace
 
 void bind_generate(nb::module_ &m) {
+    using generate::Placement, generate::Paths;
+    Result<Placement>(m, "Placement", "Variables placed into the slots of clauses.")
+        .field("variables", &Placement::variable, "The variable of each slot, clause after clause.")
+        .field("tries", &Placement::tries, "How many allocations were drawn.")
+        .field("done", &Placement::done, "Whether one of them fitted: else the variables mean nothing.");
+    Result<Paths>(m, "Paths", "Simple paths: path i is edges[indptr[i]:indptr[i + 1]].")
+        .field("indptr", &Paths::indptr)
+        .field("edges", &Paths::edges)
+        .field("complete", &Paths::complete, "Whether all paths are there.");
     m.def("generate_paper", &paper, nb::arg("widths"), nb::arg("num_vars"), nb::arg("num_privileged"),
           nb::arg("privileged_slots"), nb::arg("strict"), nb::arg("seed"), nb::arg("max_tries"),
-          "(variables of the clauses, tries, success); the first num_privileged variables are the privileged ones.");
+          "Draws a placement; the first num_privileged variables are the privileged ones.");
     m.def("generate_uniform", &uniform, nb::arg("widths"), nb::arg("num_vars"), nb::arg("seed"));
-    m.def("simple_paths", &simple_paths, nb::arg("num_nodes"), nb::arg("from_"), nb::arg("to"), nb::arg("source"),
-          nb::arg("target"), nb::arg("directed"), nb::arg("limit"), "(indptr, edges, whether all paths are there)");
+    m.def("simple_paths", &simple_paths, nb::arg("num_nodes"), nb::arg("tail"), nb::arg("head"), nb::arg("source"),
+          nb::arg("target"), nb::arg("directed"), nb::arg("limit"),
+          "The paths from the source to the target, at most `limit` of them.");
 }
 
 }  // namespace sharpdnf

@@ -1,21 +1,16 @@
-#include <nanobind/stl/tuple.h>
+#include "lineage.hpp"
+
 #include <nanobind/stl/vector.h>
 
-#include <tuple>
-
-#include "arrays.hpp"
-#include "lineage.hpp"
+#include "results.hpp"
 
 namespace sharpdnf {
 
 static constexpr double kNoDeadline = 1e10;
 using AnyColumn = nb::ndarray<nb::ndim<1>, nb::c_contig, nb::device::cpu, nb::ro>;
 
-template <class T> static Out<T> hand_over(RawArray<T> &&values) {
-    T *data = values.release();
-    nb::capsule owner(data, [](void *p) noexcept { std::free(p); });
-    return Out<T>(data, {values.size}, owner);
-}
+// The array as numpy sees it. It has no owner of its own: the result that it is read from is kept alive.
+template <class T> static Out<T> memory_of(RawArray<T> &values) { return Out<T>(values.data(), {values.size}); }
 
 static void check_length(bool right) {
     if (!right) throw std::invalid_argument("every column must have one entry a row");
@@ -44,6 +39,18 @@ static std::vector<const int32_t *> pointers(const std::vector<In<int32_t>> &col
 }
 
 void bind_lineage(nb::module_ &m) {
+    Result<Lineage>(m, "Lineage", "Rows of lineage as clauses, sorted by their keys, NULLs last.")
+        .value("indptr", [](Lineage &self) { return memory_of(self.indptr); })
+        .value(
+            "literals", [](Lineage &self) { return memory_of(self.literals); },
+            "Clause c has literals[indptr[c]:indptr[c + 1]], different ones in increasing order.")
+        .value(
+            "identity", [](Lineage &self) { return memory_of(self.identity); }, "The identity columns, row after row.")
+        .field("starts", &Lineage::starts, "Where the clauses of each distinct key begin, and the number of rows.")
+        .field("first", &Lineage::first, "The first row of each distinct key.")
+        .value(
+            "order", [](Lineage &self) { return memory_of(self.order); },
+            "The row at each place; empty if it was not asked for.");
     m.def(
         "lineage",
         [](const std::vector<AnyColumn> &keys, const std::vector<In<uint8_t>> &nulls,
@@ -59,15 +66,16 @@ void bind_lineage(nb::module_ &m) {
                 out = LineageSorter(static_cast<int32_t>(rows), numbered, identified, with_order, poll).run(columns);
             }
             if (PyErr_Occurred()) throw nb::python_error();
-            return std::make_tuple(hand_over(std::move(out.indptr)), hand_over(std::move(out.literals)),
-                                   hand_over(std::move(out.identity)), to_numpy(std::move(out.starts)),
-                                   to_numpy(std::move(out.first)), hand_over(std::move(out.order)));
+            return out;
         },
+        nb::sig("def lineage(keys: collections.abc.Sequence[numpy.typing.NDArray[numpy.signedinteger[typing.Any]]], "
+                "nulls: collections.abc.Sequence[numpy.typing.NDArray[numpy.uint8]], "
+                "numbers: collections.abc.Sequence[numpy.typing.NDArray[numpy.int32]], "
+                "identity: collections.abc.Sequence[numpy.typing.NDArray[numpy.int32]], rows: int, with_order: bool) "
+                "-> Lineage"),  // nanobind has no name for "int64 or int32", which the keys are
         nb::arg("keys"), nb::arg("nulls"), nb::arg("numbers"), nb::arg("identity"), nb::arg("rows"),
         nb::arg("with_order"),
-        "Rows as clauses, sorted by the keys, NULLs last: (indptr and literals of the clauses, the identity columns "
-        "row by "
-        "row, where each distinct key begins, its first row, the order of the rows if asked for)");
+        "Sorts rows by their keys and makes a clause of each row's numbers, of which -1 stands for none.");
 }
 
 }  // namespace sharpdnf

@@ -1,11 +1,14 @@
 #include "parse.hpp"
 #include "arrays.hpp"
 
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 namespace sharpdnf {
 
@@ -60,9 +63,9 @@ void bind_parse(nb::module_ &m) {
         .def(
             "names",
             [](Parser &self) {
-                nb::list out;
+                std::vector<std::pair<int64_t, nb::bytes>> out;
                 for (const auto &[variable, name] : self.names)
-                    out.append(nb::make_tuple(variable, nb::bytes(name.data(), name.size())));
+                    out.emplace_back(variable, nb::bytes(name.data(), name.size()));
                 return out;
             },
             "[(1-based variable, name as bytes)] as declared.")

@@ -1,14 +1,16 @@
 #include "pivot.hpp"
 
-#include <nanobind/stl/tuple.h>
-
-#include <tuple>
-
-#include "arrays.hpp"
+#include "results.hpp"
 
 namespace sharpdnf {
 
 void bind_pivot(nb::module_ &m) {
+    Result<PivotCounts>(m, "PivotCounts", "In how many of the worlds drawn each variable decides the formula.")
+        .field("worlds", &PivotCounts::worlds)
+        .field("operations", &PivotCounts::operations)
+        .field("log_scale", &PivotCounts::log_scale, "log S where worlds are drawn inside clauses, else 0.")
+        .field("up", &PivotCounts::up, "Per variable: the worlds in which setting it makes the formula true.")
+        .field("down", &PivotCounts::down, "Per variable: the worlds in which setting it makes the formula false.");
     m.def(
         "count_pivots",
         [](In<int64_t> indptr, In<int32_t> literals, In<double> prob, uint64_t seed, uint64_t first, int64_t blocks,
@@ -19,12 +21,11 @@ void bind_pivot(nb::module_ &m) {
             if (!interruptible([&](Poll &poll) { out = count_pivots(f, seed, first, blocks, coverage, poll); },
                                seconds))
                 out.up.resize(f.num_vars), out.down.resize(f.num_vars);
-            return std::make_tuple(out.worlds, out.operations, out.log_scale, to_numpy(std::move(out.up)),
-                                   to_numpy(std::move(out.down)));
+            return out;
         },
         nb::arg("indptr"), nb::arg("literals"), nb::arg("prob"), nb::arg("seed"), nb::arg("first"), nb::arg("blocks"),
         nb::arg("coverage"), nb::arg("seconds"),
-        "(worlds, operations, log S, worlds in which each variable is pivotal up, and down)");
+        "Draws blocks of worlds, from block `first` on, and counts the pivotal variables of each.");
 }
 
 }  // namespace sharpdnf

@@ -2,11 +2,19 @@
 
 #include <nanobind/stl/vector.h>
 
-#include "arrays.hpp"
+#include "results.hpp"
 
 namespace sharpdnf {
 
 void bind_reach(nb::module_ &m) {
+    using R = reach::Result;
+    Result<R>(m, "ReachSample", "Worlds of a network that were searched from the source.")
+        .field("draws", &R::draws)
+        .field("successes", &R::successes)
+        .field("complete", &R::complete)
+        .field("impossible", &R::impossible, "Whether some terminal cannot be reached in any world.")
+        .field("looks", &R::looks)
+        .field("reached", &R::reached, "Per node: in how many draws it was reached; empty if not asked for.");
     m.def(
         "reach",
         [](In<int64_t> start, In<int32_t> target, In<int32_t> link, In<double> edge_prob, In<double> node_prob,
@@ -38,11 +46,7 @@ void bind_reach(nb::module_ &m) {
             const reach::Plan plan{seed, successes, max_draws, of_failure, count_nodes, threads};
             reach::Result result;
             interruptible([&](Poll &poll) { result = reach::sample(g, question, plan, poll); }, seconds);
-            nb::dict out;
-            out["draws"] = result.draws, out["successes"] = result.successes, out["complete"] = result.complete;
-            out["impossible"] = result.impossible;
-            out["looks"] = result.looks, out["reached"] = to_numpy(std::move(result.reached));
-            return out;
+            return result;
         },
         nb::arg("start"), nb::arg("target"), nb::arg("link"), nb::arg("edge_prob"), nb::arg("node_prob"),
         nb::arg("source"), nb::arg("terminals"), nb::arg("hops"), nb::arg("seed"), nb::arg("successes"),

@@ -1,14 +1,34 @@
-#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/pair.h>
 
-#include <tuple>
+#include <utility>
 
-#include "arrays.hpp"
+#include "results.hpp"
 #include "sample.hpp"
 #include "stopping.hpp"
 
 namespace sharpdnf {
 
+// What the draws say, and the plan they were made by.
+struct Sample : SampleResult {
+    double log_scale = 0.0;  // stopped before S' is known: then P <= 1 is all that is known
+    Estimator estimator = Estimator::automatic;
+};
+
 void bind_sample(nb::module_ &m) {
+    Result<Sample>(m, "Sample", "0/1 draws with P(success) = P(formula) / S'.")
+        .field("draws", &Sample::draws)
+        .field("successes", &Sample::successes)
+        .field("complete", &Sample::complete, "Whether so many successes or draws as asked for were made.")
+        .field("log_scale", &Sample::log_scale, "log S'")
+        .value(
+            "estimator", [](const Sample &self) { return static_cast<int>(self.estimator); },
+            "The estimator that was chosen, by its number.")
+        .field("operations", &Sample::operations)
+        .field("true_count", &Sample::true_count,
+               "Per variable: in how many successes it was drawn true; empty if marginals were not asked for.")
+        .field("seen", &Sample::seen, "Per variable: in how many successes it was drawn at all.")
+        .field("marginal_successes", &Sample::marginal_successes,
+               "The successes that true_count and seen are over: all of the blocks run, more than `successes`.");
     m.def("successes_needed", &stopping::successes, nb::arg("epsilon"), nb::arg("delta"));
     m.def("additive_draws", &stopping::additive_draws, nb::arg("epsilon"), nb::arg("delta"));
     m.def(
@@ -17,24 +37,20 @@ void bind_sample(nb::module_ &m) {
            int64_t max_draws, int threads, double seconds, int estimator, bool marginals) {
             const Formula f = view(indptr, literals, prob);
             if (f.num_clauses < 1) throw std::invalid_argument("no clauses to sample");
-            SampleResult result;
-            double log_scale = 0.0;  // told to stop before S' is known: P <= 1
-            auto chosen = Estimator::automatic;
+            Sample out;
             const auto kernel = [&](Poll &poll) {
                 const SamplePlan plan = make_plan(f, static_cast<Estimator>(estimator), poll);
-                log_scale = plan.log_scale;
-                chosen = plan.chosen;
-                result = sample(plan, seed, successes, max_draws, threads, marginals, poll);
+                out.log_scale = plan.log_scale;
+                out.estimator = plan.chosen;
+                static_cast<SampleResult &>(out) = sample(plan, seed, successes, max_draws, threads, marginals, poll);
             };
             if (!interruptible(kernel, seconds) && marginals)
-                result.true_count.resize(f.num_vars), result.seen.resize(f.num_vars);
-            return std::make_tuple(result.draws, result.successes, result.complete, log_scale, static_cast<int>(chosen),
-                                   result.operations, to_numpy(std::move(result.true_count)),
-                                   to_numpy(std::move(result.seen)), result.marginal_successes);
+                out.true_count.resize(f.num_vars), out.seen.resize(f.num_vars);
+            return out;
         },
         nb::arg("indptr"), nb::arg("literals"), nb::arg("prob"), nb::arg("seed"), nb::arg("successes"),
         nb::arg("max_draws"), nb::arg("threads"), nb::arg("seconds"), nb::arg("estimator"), nb::arg("marginals"),
-        "(draws, successes, complete, log S', estimator, operations, true_count, seen, marginal_successes)");
+        "Draws until so many successes or so many draws, by the estimator of that number (0: the cheapest).");
     m.def(
         "sample_models",
         [](In<int64_t> indptr, In<int32_t> literals, In<double> prob, uint64_t seed, int64_t count, double seconds) {
@@ -69,7 +85,7 @@ void bind_sample(nb::module_ &m) {
                     }
                 },
                 seconds);
-            return std::make_tuple(Out<uint8_t>(out, {size}, owner), made);
+            return std::make_pair(Out<uint8_t>(out, {size}, owner), made);
         },
         nb::arg("indptr"), nb::arg("literals"), nb::arg("prob"), nb::arg("seed"), nb::arg("count"), nb::arg("seconds"),
         "(uint8[count * n] rows of satisfying assignments, how many were made)");

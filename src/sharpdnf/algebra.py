@@ -11,7 +11,7 @@ from sharpdnf.dnf import DNF, MAX_VARS
 from sharpdnf.errors import InvalidFormula, LimitError
 
 EXPANDED = 200_000
-"""Literals that a text with parentheses may become before it is refused."""
+"""The most literals that a text with parentheses may have once it is multiplied out; beyond that it is refused."""
 _TOKEN = re.compile(r"\s*(?:([()|&~!])|([^\s()|&~!]+))")
 _BINDS = {"|": 1, "&": 2, "~": 3}
 
@@ -20,18 +20,27 @@ Clauses = frozenset[Clause]
 
 
 def disjunction(left: DNF, right: DNF) -> DNF:
-    """left or right: the clauses of both. Variables are the same by name, or by number."""
+    """The formula that is true where either is: the clauses of both.
+
+    Variables with the same name are one variable; without names, variables with the same number are.
+    """
     left, right = over_same_variables(left, right)
     indptr = np.concatenate([left.indptr, right.indptr[1:] + left.num_literals])
     return DNF.trusted(indptr, np.concatenate([left.literals, right.literals]), left.prob, names=left.names)
 
 
 def conjunction(left: DNF, right: DNF) -> DNF:
-    """left and right: every pair of clauses joined. Variables are the same by name, or by number."""
+    """The formula that is true where both are: every clause of one joined with every clause of the other.
+
+    Variables with the same name are one variable; without names, variables with the same number are.
+    """
     left, right = over_same_variables(left, right)
     size = left.num_literals * right.num_clauses + right.num_literals * left.num_clauses
     if size > MAX_VARS:
-        raise LimitError(f"the conjunction of the two formulas has {size} literals")
+        raise LimitError(
+            f"as a DNF the conjunction of the two formulas has {size:,} literals, more than the {MAX_VARS:,} allowed: "
+            "join them as circuits instead (Circuit.from_dnf, Builder.include)"
+        )
     a = np.repeat(np.arange(left.num_clauses), right.num_clauses)
     b = np.tile(np.arange(right.num_clauses), left.num_clauses)
     widths = np.stack([left.widths[a], right.widths[b]], axis=1)
@@ -52,7 +61,8 @@ def over_same_variables(left: DNF, right: DNF) -> tuple[DNF, DNF]:
         prob = np.empty(len(place))
         prob[moved], prob[: left.num_vars] = right.prob, left.prob
         if not np.array_equal(prob[moved], right.prob):
-            raise InvalidFormula("the formulas give one variable two probabilities")
+            wrong = right.names[int(np.argmax(prob[moved] != right.prob))]
+            raise InvalidFormula(f"the two formulas give the variable {wrong!r} different probabilities")
         literals = 2 * moved[right.literals >> 1] + (right.literals & 1)
         left = DNF(left.indptr, left.literals, prob, names=tuple(place))
         right = DNF.from_arrays(right.indptr, literals, prob, names=tuple(place))
@@ -126,7 +136,7 @@ def _literal(name: str, index: dict[str, int]) -> Clauses:
 
 
 def _negate(clauses: Clauses) -> Clauses:
-    """De Morgan: one negated literal of every clause."""
+    """The negation, by De Morgan: a clause for every way to take one literal of each clause and negate it."""
     out: Clauses = frozenset([frozenset[int]()])
     for clause in sorted(clauses, key=len):
         out = _product(out, frozenset(frozenset([-lit]) for lit in clause))
@@ -141,7 +151,7 @@ def _product(left: Clauses, right: Clauses) -> Clauses:
 
 
 def _minimal(clauses: Iterable[Clause]) -> Clauses:
-    """Without the clauses that contain another one; where there are very many, without repetitions only."""
+    """Drops the clauses that contain another one. Where there are very many, only repeated clauses are dropped."""
     distinct = sorted(set(clauses), key=len)
     if len(distinct) > 2_000:
         return frozenset(distinct)

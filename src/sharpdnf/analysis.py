@@ -23,17 +23,19 @@ from sharpdnf.dnf import DNF, FloatArray, plain_array, require_dnf
 from sharpdnf.engines.dtree import compile as compile_tree
 from sharpdnf.engines.exact import compile as compile_dnf
 from sharpdnf.engines.front import Seed, count, make_limit, make_rng
-from sharpdnf.engines.sampling import sample_marginals
+from sharpdnf.engines.sampling import sample_marginals, successes_needed
 from sharpdnf.errors import InvalidFormula, LimitError, NotMetWarning, did_you_mean
 from sharpdnf.estimate import Estimate, Limit, check_tolerance
 from sharpdnf.simplify import trivial_log_prob
 
 Formula = TypeVar("Formula", DNF, Circuit)
 COMPILE_WORK, COMPILE_LITERALS = 500_000, 20_000
-"""The operations that each exact method may take before samples are cheaper: a third of a second for all of them.
-A formula of more literals than that is tried with the d-tree alone: finding orders would take longer than sampling."""
+"""When sampling is cheaper than an exact method. Each exact method may take COMPILE_WORK operations, about a third of a
+second for all of them together. A formula of more than COMPILE_LITERALS literals is tried with the d-tree alone,
+because finding an order of its variables for the other methods would take longer than sampling."""
 TREE_NODES, TREE_WORK, TREE_WORK_PER_LITERAL = 20_000, 4_000_000, 4
-"""What the d-tree may cost, in expansions and literals looked at."""
+"""What the d-tree may cost: TREE_NODES expansions, and TREE_WORK literals looked at plus TREE_WORK_PER_LITERAL for each
+literal of the formula."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,7 @@ class Posterior:
     exact: bool
     samples: int
     std_error: FloatArray
-    """float64[n]: one standard error; 0 where exact."""
+    """float64[n]: one standard error of each marginal; 0 where it is exact."""
     met: bool = True
 
 
@@ -86,7 +88,8 @@ def posterior(
     if compiled is not None:
         log_prob = float(compiled.evaluate(dnf.prob[None, :])[0])
         return Posterior(compiled.marginals(dnf.prob), log_prob, True, 0, np.zeros(dnf.num_vars))
-    found = sample_marginals(dnf, epsilon=epsilon, delta=delta, rng=generator, limit=limit)
+    successes = successes_needed(epsilon, delta)
+    found = sample_marginals(dnf, successes=successes, seed=int(generator.integers(2**63)), limit=limit)
     std_error = np.sqrt(found.prob * (1.0 - found.prob) / max(1, found.successes))
     return Posterior(found.prob, found.log_prob, False, found.draws, std_error, found.complete)
 
@@ -170,9 +173,9 @@ def _index(dnf: DNF | Circuit, variable: int | str) -> int:
 
 
 def conjunction(left: DNF | Circuit, right: DNF | Circuit) -> DNF | Circuit:
-    """left and right as one formula: of two DNFs a DNF, every pair of clauses joined, else a circuit.
+    """The formula that is true where both are: a DNF if both are DNFs (every pair of clauses joined), else a circuit.
 
-    Variables are the same by name, or by number.
+    Variables with the same name are one variable; without names, variables with the same number are.
     """
     if isinstance(left, Circuit) or isinstance(right, Circuit):
         from sharpdnf.circuit_analysis import conjunction as of_circuits
@@ -205,7 +208,7 @@ def conditional(
     both = conjunction(formula, given)
     below = count(given, timeout=_left(timeout, limit), **asked)
     if below.log_prob == -math.inf:
-        raise InvalidFormula("the formula that is given has probability 0")
+        raise InvalidFormula("the formula given as the condition has probability 0: nothing can be conditioned on it")
     above = count(both, timeout=_left(timeout, limit), **asked)
     log_prob = min(0.0, above.log_prob - below.log_prob)
     rest: dict[str, Any] = {"seed": seed, "seconds": above.seconds + below.seconds}
@@ -317,7 +320,9 @@ def _compile(dnf: DNF | Circuit, limit: Limit, *, insist: bool = False) -> Compi
     if insist:
         compiled = compile_dnf(dnf, limit)
         if compiled is None:
-            raise LimitError("the formula could not be compiled within the limit")
+            raise LimitError(
+                "the formula could not be compiled within the limit: give more time, or leave out exact=True"
+            )
         return compiled
     half = replace(limit, deadline=min(limit.deadline, time.monotonic() + limit.seconds_left / 2.0))
     if dnf.num_literals <= COMPILE_LITERALS:

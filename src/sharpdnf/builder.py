@@ -106,24 +106,27 @@ class Builder:
         return Gate(self, self._negate(self._number(gate)))
 
     def and_(self, *gates: Gate | bool) -> Gate:
-        """True where all are; of nothing, true."""
+        """The gate that is true where all of these are; without any gate it is always true."""
         return Gate(self, self._nary(AND, [self._number(gate) for gate in gates]))
 
     def or_(self, *gates: Gate | bool) -> Gate:
-        """True where one is; of nothing, false."""
+        """The gate that is true where at least one of these is; without any gate it is always false."""
         return Gate(self, self._nary(OR, [self._number(gate) for gate in gates]))
 
     def xor(self, left: Gate | bool, right: Gate | bool) -> Gate:
-        """True where exactly one is: (left and not right) or (right and not left)."""
+        """The gate that is true where exactly one of the two is: (left and not right) or (right and not left)."""
         a, b = self._number(left), self._number(right)
         return Gate(self, self._xor(a, b))
 
     def atleast(self, k: int, *gates: Gate | bool) -> Gate:
-        """True where at least k of the gates are; one that is listed twice counts twice."""
+        """The gate that is true where at least k of these are; a gate that is listed twice counts twice."""
         return Gate(self, self._atleast(k, [self._number(gate) for gate in gates]))
 
     def include(self, circuit: Circuit) -> list[Gate]:
-        """Copies a circuit in and returns its outputs. Variables with one name are one, else those with one number."""
+        """Copies a circuit into this builder and returns its outputs.
+
+        Variables with the same name become one variable; without names, variables with the same number do.
+        """
         named = circuit.names is not None and (self.num_vars == 0 or bool(self._names))
         place: list[int] = []
         for v, p in enumerate(circuit.prob.tolist()):
@@ -154,7 +157,10 @@ class Builder:
         return [Gate(self, numbers[g]) for g in circuit.outputs.tolist()]
 
     def build(self, *outputs: Gate | bool, names: Sequence[str] | None = None) -> Circuit:
-        """The circuit of these outputs: all variables, and the gates that the outputs need. ``names`` are theirs."""
+        """The circuit with these outputs: all variables, and the gates that the outputs need.
+
+        ``names`` are the names of the outputs, one each.
+        """
         if not outputs:
             raise InvalidFormula("a circuit needs at least one output")
         wanted = [self._number(gate) for gate in outputs]
@@ -249,7 +255,7 @@ _STRENGTH = {"|": 1, "^": 2, "&": 3}
 
 
 class _Reader:
-    """One pass over the text with a stack of its own: depth is bounded by memory only."""
+    """Reads the text in one pass with a stack of its own, so that brackets may be nested as deeply as memory allows."""
 
     def __init__(self, text: str, prob: Mapping[str, float] | None) -> None:
         self.text, self.prob = text, prob

@@ -20,7 +20,7 @@ from sharpdnf.errors import InvalidFormula, LimitError, did_you_mean
 FALSE, TRUE, VAR, NOT, AND, OR, ATLEAST = range(7)
 KINDS = ("false", "true", "var", "not", "and", "or", "atleast")
 DNF_LIMIT = 100_000
-"""Literals that ``to_dnf`` makes unless it is told otherwise."""
+"""The most literals that ``to_dnf`` makes, unless its caller names another limit."""
 
 ByteArray = npt.NDArray[np.uint8]
 GateArray = npt.NDArray[np.int32]
@@ -110,8 +110,7 @@ class Circuit:
     def to_dnf(self, limit: int = DNF_LIMIT, output: int | str = 0) -> DNF:
         """One output as a DNF of at most ``limit`` literals, by distributing AND over OR; beyond it a LimitError.
 
-        A clause that another one implies is dropped only where it is the same clause: the DNF need not be the
-        shortest.
+        Repeated clauses are dropped; clauses that another one implies are not, so the DNF need not be the shortest.
         """
         from sharpdnf.relax import to_dnf
 
@@ -254,8 +253,11 @@ def require_circuit(circuit: object) -> Circuit:
 
 
 def over_same_variables(circuits: Sequence[Circuit]) -> Circuit:
-    """One circuit with the outputs of all, in order. Variables with one name are one variable, else those with one
-    number; two probabilities for one variable are an error."""
+    """One circuit with the outputs of all, in order.
+
+    Variables with the same name become one variable; without names, variables with the same number do. Two
+    probabilities for one variable are an error.
+    """
     from sharpdnf.builder import Builder
 
     builder = Builder()

@@ -19,15 +19,17 @@ from sharpdnf.dnf import DNF, FloatArray
 from sharpdnf.engines.circuit_auto import SMALL_DNF, cover_of, impossible
 from sharpdnf.engines.circuit_sampling import LANES, Cover, sample_posterior, sample_rows
 from sharpdnf.engines.circuits import one_output
-from sharpdnf.engines.sampling import UNLIMITED
+from sharpdnf.engines.sampling import UNLIMITED, successes_needed
 from sharpdnf.errors import InvalidFormula, LimitError
 from sharpdnf.estimate import Limit, safe_log
 from sharpdnf.relax import relax
 from sharpdnf.sensitivity import Influence, _binomial_bounds, _is_met, exact_influence
 
 COMPILE_WORK, COMPILE_WORK_PER_INPUT = 20_000_000, 64
-"""Gate inputs looked at for a compilation before draws are cheaper: about half a second."""
+"""When drawing is cheaper than compiling: a compilation may look at COMPILE_WORK gate inputs, and at
+COMPILE_WORK_PER_INPUT times the circuit's own, which takes about half a second."""
 MAX_DRAWS = 1 << 23
+"""How many worlds are drawn at most for influences before they come back with ``met=False``."""
 _IMPOSSIBLE = "the circuit has probability 0: nothing can be conditioned on it"
 
 
@@ -36,7 +38,9 @@ def compile_cheaply(circuit: Circuit, limit: Limit, *, insist: bool = False) -> 
     if insist:
         compiled = compile_circuit(one_output(circuit), limit)
         if compiled is None:
-            raise LimitError("the circuit could not be compiled within the limit")
+            raise LimitError(
+                "the circuit could not be compiled within the limit: give more time, or leave out exact=True"
+            )
         return compiled
     half = replace(limit, deadline=min(limit.deadline, time.monotonic() + limit.seconds_left / 2.0))
     work = COMPILE_WORK + COMPILE_WORK_PER_INPUT * circuit.num_inputs
@@ -44,7 +48,10 @@ def compile_cheaply(circuit: Circuit, limit: Limit, *, insist: bool = False) -> 
 
 
 def conjunction(left: DNF | Circuit, right: DNF | Circuit) -> Circuit:
-    """left and right as one circuit. Variables are the same by name, or by number."""
+    """The circuit that is true where both formulas are.
+
+    Variables with the same name are one variable; without names, variables with the same number are.
+    """
     from sharpdnf.builder import Builder
 
     both = [one_output(Circuit.from_dnf(side) if isinstance(side, DNF) else side) for side in (left, right)]
@@ -65,13 +72,14 @@ def posterior(
         if log_prob == -math.inf:
             raise InvalidFormula(_IMPOSSIBLE)
         return Posterior(compiled.marginals(circuit.prob), log_prob, True, 0, np.zeros(circuit.num_vars))
-    cover = _possible_cover(one_output(circuit), limit)
-    found = sample_posterior(circuit, seed=seed, epsilon=epsilon, delta=delta, limit=limit, cover=cover)
+    cover = possible_cover(one_output(circuit), limit)
+    successes = successes_needed(epsilon, delta)
+    found = sample_posterior(circuit, seed=seed, successes=successes, limit=limit, cover=cover)
     std_error = np.sqrt(found.prob * (1.0 - found.prob) / max(1, found.successes))
     return Posterior(found.prob, found.log_prob, False, found.draws, std_error, found.complete)
 
 
-def _possible_cover(circuit: Circuit, limit: Limit) -> Cover | None:
+def possible_cover(circuit: Circuit, limit: Limit) -> Cover | None:
     dnf = relax(circuit, SMALL_DNF, within=limit)[0]
     if impossible(dnf):
         raise InvalidFormula(_IMPOSSIBLE)
@@ -123,7 +131,7 @@ def _drawn_influence(
         spread &= np.arange(n) == only
     seed = int(rng.integers(2**63))
     while True:
-        made, hits, complete, log_scale, _, true, _ = _native.circuit_sample(
+        found = _native.circuit_sample(
             *circuit.arrays,
             circuit.prob,
             circuit.outputs,
@@ -136,16 +144,18 @@ def _drawn_influence(
             seconds=limit.seconds_left,
             marginals=True,
         )
-        if not complete[0]:
+        if not found.complete[0]:
             unknown = np.where(spread, 1.0, 0.0)
-            return Influence(np.zeros(n), unknown, -unknown, unknown, False, int(made[0]), False, circuit.names)
-        found = _influence_from(circuit, spread & (true >= 0), true, int(hits[0]), draws, log_scale, delta / 2**look)
+            made = int(found.draws[0])
+            return Influence(np.zeros(n), unknown, -unknown, unknown, False, made, False, circuit.names)
+        true, hits = found.true_count, int(found.successes[0])
+        out = _influence_from(circuit, spread & (true >= 0), true, hits, draws, found.log_scale, delta / 2**look)
         if only is not None:
-            narrow = float(found.upper[only] - found.lower[only]) <= epsilon * max(abs(found.values[only]), 1e-3)
+            narrow = float(out.upper[only] - out.lower[only]) <= epsilon * max(abs(out.values[only]), 1e-3)
         else:
-            narrow = _is_met(found, epsilon)
+            narrow = _is_met(out, epsilon)
         if narrow or 2 * draws > MAX_DRAWS or limit.expired:
-            return replace(found, met=narrow)
+            return replace(out, met=narrow)
         draws, look = 2 * draws, look + 1
 
 
@@ -175,7 +185,7 @@ def sample_models(
     compiled = compile_cheaply(circuit, limit)
     if compiled is not None:
         return draw_models(compiled, circuit.prob, k, rng), k
-    cover = _possible_cover(circuit, limit)
+    cover = possible_cover(circuit, limit)
     return sample_rows(circuit, k, seed=int(rng.integers(2**63)), limit=limit, cover=cover)
 
 

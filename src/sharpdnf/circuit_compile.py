@@ -6,29 +6,12 @@ only, never on the clock, unless a deadline ends the search.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from sharpdnf import _native
 from sharpdnf.circuit import Circuit
 from sharpdnf.compiled import Compiled
 from sharpdnf.estimate import Limit
 
 UNLIMITED = 2**62
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """Bounds on log P and on log(1 - P) that hold surely, and what the search for them cost."""
-
-    log_lower: float
-    log_upper: float
-    log_complement_lower: float
-    log_complement_upper: float
-    exact: bool
-    nodes: int
-    work: int
-    stopped: str
-    """Why the search ended: "done", "time", "memory" or "work"."""
 
 
 def bound_circuit(
@@ -38,12 +21,12 @@ def bound_circuit(
     work: int | None = None,
     relative: float = 0.0,
     additive: float = 0.0,
-) -> Interval:
+) -> _native.CircuitResult:
     """Narrows the bounds of the first output until they meet, are within epsilon, or a limit is reached.
 
     ``work`` limits the gate inputs looked at. Where they meet, what is left between them is rounding.
     """
-    found = _native.circuit_compile(
+    return _native.circuit_compile(
         *circuit.arrays,
         circuit.prob,
         output=int(circuit.outputs[0]),
@@ -54,7 +37,6 @@ def bound_circuit(
         additive_epsilon=additive,
         compile=False,
     )
-    return Interval(*found[:-1])
 
 
 def compile_circuit(circuit: Circuit, limit: Limit | None = None, *, work: int | None = None) -> Compiled | None:
@@ -71,7 +53,4 @@ def compile_circuit(circuit: Circuit, limit: Limit | None = None, *, work: int |
         additive_epsilon=0.0,
         compile=True,
     )
-    if found[-1] is None:
-        return None
-    kind, a, b, var, literals = found[-1]
-    return Compiled(kind, a, b, var, literals, circuit.num_vars)
+    return Compiled.from_native(found.compiled, circuit.num_vars)

@@ -4,7 +4,7 @@ JSON, one object: ``{"format": "sharpdnf-circuit", "prob": [0.3, 0.5], "names": 
 ["var", 1], ["not", 1], ["and", 0, 2], ["atleast", 2, 0, 1, 3]], "outputs": [3, 4]}``; names, output_names and log_scale
 may be missing, and a gate reads only gates before it.
 
-d-DNNF: ``nnf NODES EDGES VARIABLES`` and one line a node (``L -3``, ``A 2 0 1``, ``O 3 2 4 5``), or the lines of d4
+d-DNNF: ``nnf NODES EDGES VARIABLES`` and one line per node (``L -3``, ``A 2 0 1``, ``O 3 2 4 5``), or the lines of d4
 (``o 1 0``, ``a 2 0``, ``t 3 0``, ``f 4 0``, and edges ``1 2 -3 0`` with the literals that hold below them). The
 formats know no probabilities: ours stand in comments ``c p weight 1 0.3 0``, and what is not given is 1/2.
 
@@ -31,7 +31,7 @@ Path = str | os.PathLike[str]
 
 
 def to_json(circuit: Circuit) -> str:
-    """The circuit as JSON, one gate a line; probabilities read back bit for bit."""
+    """The circuit as JSON with one gate per line; probabilities read back bit for bit."""
     fields: list[str] = [f'"format": "{FORMAT}"', f'"prob": {json.dumps(circuit.prob.tolist())}']
     if circuit.names is not None:
         fields.append(f'"names": {json.dumps(list(circuit.names))}')
@@ -56,7 +56,7 @@ def from_json(text: str | bytes, file: str = "<text>") -> Circuit:
     except ValueError as error:
         raise ParseError(f"not JSON: {error}", file=file) from None
     except RecursionError:
-        raise ParseError("not a circuit: JSON lists that deep are none", file=file) from None
+        raise ParseError("not a circuit: the JSON lists are nested too deeply", file=file) from None
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise ParseError(f'expected an object with "format": "{FORMAT}"', file=file)
     known = {"format", "prob", "names", "log_scale", "output_names", "outputs", "gates"}

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from sharpdnf import _native
-from sharpdnf.dnf import FloatArray
+from sharpdnf.dnf import FloatArray, LitArray
 from sharpdnf.estimate import Limit
 
 FALSE, TRUE, TERM, OR, AND, SHANNON = range(6)
@@ -32,6 +32,13 @@ class Compiled:
     literals: npt.NDArray[np.int32]
     num_vars: int
 
+    @classmethod
+    def from_native(cls, found: _native.CompiledArrays | None, num_vars: int) -> Self | None:
+        """What a kernel compiled, if it got so far."""
+        if found is None:
+            return None
+        return cls(found.kind, found.a, found.b, found.var, found.literals, num_vars)
+
     @property
     def num_nodes(self) -> int:
         return len(self.kind)
@@ -39,8 +46,7 @@ class Compiled:
     def evaluate(self, probs: npt.ArrayLike, *, threads: int = 1) -> FloatArray:
         """float64[k]: log P under each row of ``probs``, shape (k, n) or (n,)."""
         rows = np.atleast_2d(self._rows(probs))
-        log_prob: FloatArray = self._batch(rows, slopes=False, of_log=False, threads=threads)[0]
-        return log_prob
+        return self._batch(rows, slopes=False, of_log=False, threads=threads)[0]
 
     def log_gradient(self, probs: npt.ArrayLike, *, threads: int = 1) -> tuple[Any, FloatArray]:
         """(log P, d log P / d prob[v]) by one backward pass, shapes as in ``gradient``; zeros if P is 0."""
@@ -67,10 +73,28 @@ class Compiled:
         return rows
 
     def _batch(self, rows: FloatArray, *, slopes: bool, of_log: bool, threads: int) -> tuple[FloatArray, FloatArray]:
-        out: tuple[FloatArray, FloatArray] = _native.compiled_batch(
-            *self._arrays, rows.ravel(), len(rows), self.num_vars, slopes, of_log, threads
+        root = np.array([self.num_nodes - 1], dtype=np.int32)
+        return self.batch(root, rows, np.ones((len(rows), 1)) if slopes else None, of_log=of_log, threads=threads)
+
+    def batch(
+        self,
+        outputs: npt.NDArray[np.int32],
+        rows: FloatArray,
+        weights: FloatArray | None = None,
+        *,
+        of_log: bool = True,
+        threads: int = 1,
+    ) -> tuple[FloatArray, FloatArray]:
+        """(log P of the nodes ``outputs``, slopes), flat, under ``rows`` of probabilities, float64[k, n].
+
+        With ``weights``, float64[k, outputs], the slopes are float64[k n]: the sums over the outputs of weight times
+        d log P / d prob, or d P / d prob unless ``of_log``. A log P of minus infinity adds nothing.
+        """
+        flat = np.empty(0) if weights is None else np.ascontiguousarray(weights, dtype=np.float64).ravel()
+        count, num_vars = rows.shape
+        return _native.compiled_batch(
+            *self._arrays, outputs, rows.ravel(), count, num_vars, flat, weights is not None, of_log, threads
         )
-        return out
 
     def marginals(self, prob: npt.ArrayLike) -> FloatArray:
         """float64[n] or [k, n]: P(v | formula) = p + p (1 - p) d log P / d p. The formula must be possible."""
@@ -126,7 +150,7 @@ class Compiled:
         return value[-1]
 
     @property
-    def _arrays(self) -> tuple[npt.NDArray[np.generic], ...]:
+    def _arrays(self) -> tuple[npt.NDArray[np.uint8], LitArray, LitArray, LitArray, LitArray]:
         return self.kind, self.a, self.b, self.var, self.literals
 
     def _nodes(self) -> list[tuple[int, int, int, int]]:
@@ -139,3 +163,36 @@ class Compiled:
         np.maximum.at(last, self.a[inner], parents)
         np.maximum.at(last, self.b[inner], parents)
         return last.tolist()
+
+
+def merged(parts: Sequence[Compiled]) -> tuple[Compiled, npt.NDArray[np.int32]]:
+    """(one circuit, the node in it that is each part's whole): nodes that are equal are kept once."""
+    place_of: dict[tuple[object, ...], int] = {}
+    nodes: list[tuple[int, int, int, int]] = []
+    literals: list[int] = []
+    outputs = []
+    for part in parts:
+        own = part.literals.tolist()
+        place: list[int] = []
+        for (_, kind, a, b), var in zip(part._nodes(), part.var.tolist(), strict=True):
+            term = tuple(own[a:b]) if kind == TERM else ()
+            if kind > TERM:
+                a, b = place[a], place[b]  # noqa: PLW2901
+            key = (kind, a, b, var) if kind == SHANNON else (kind, a, b) if kind > TERM else (kind, *term)
+            if key not in place_of:
+                place_of[key] = len(nodes)
+                ends = (len(literals), len(literals) + len(term)) if kind == TERM else (a, b) if kind > TERM else (0, 0)
+                literals += term
+                nodes.append((kind, *ends, var if kind == SHANNON else 0))
+            place.append(place_of[key])
+        outputs.append(place[-1])
+    kinds, a_of, b_of, vars_ = (np.array(column) for column in zip(*nodes, strict=True))
+    whole = Compiled(
+        kinds.astype(np.uint8),
+        a_of.astype(np.int32),
+        b_of.astype(np.int32),
+        vars_.astype(np.int32),
+        np.array(literals, dtype=np.int32),
+        max(part.num_vars for part in parts),
+    )
+    return whole, np.array(outputs, dtype=np.int32)

@@ -23,7 +23,7 @@ from sharpdnf.errors import InvalidFormula, did_you_mean
 IntArray = npt.NDArray[np.int64]
 LitArray = npt.NDArray[np.int32]
 FloatArray = npt.NDArray[np.float64]
-MAX_VARS = 2**30 - 1  # literals are 32-bit
+MAX_VARS = 2**30 - 1  # literal 2v + 1 must fit into 32 bits with a sign
 _LITERAL = re.compile(r"([~!\s]*)([^\W\d][\w.:\[\]]*)")
 
 
@@ -88,13 +88,13 @@ class DNF:
             raise InvalidFormula("indptr must start at 0 and end at the number of literals")
         if np.any(np.diff(indptr) < 0):
             raise InvalidFormula("indptr must not decrease")
-        indptr, literals, repeated, impossible = _native.normalise(indptr, literals)
+        clean = _native.normalise(indptr, literals)
         notes = []
-        if repeated:
-            notes.append(f"{repeated} repeated literals merged")
-        if impossible:
-            notes.append(f"{impossible} clauses with a literal and its negation dropped")
-        return cls(indptr, literals, prob, notes=tuple(rest.pop("notes", ())) + tuple(notes), **rest)
+        if clean.repeated_literals:
+            notes.append(f"{clean.repeated_literals} repeated literals merged")
+        if clean.impossible_clauses:
+            notes.append(f"{clean.impossible_clauses} clauses with a literal and its negation dropped")
+        return cls(clean.indptr, clean.literals, prob, notes=tuple(rest.pop("notes", ())) + tuple(notes), **rest)
 
     @classmethod
     def from_clauses(
@@ -107,7 +107,7 @@ class DNF:
         """Builds from signed 1-based literals: ``[[1, -2], [3]]`` is (x1 and not x2) or x3.
 
         ``prob`` maps variables to probabilities, and those it leaves out are 1/2; or it lists all of them. ``clauses``
-        may be a scipy sparse matrix too: a clause a row, its columns 1 for a variable and -1 for its negation.
+        may also be a scipy sparse matrix with one row per clause: 1 in the column of a variable, -1 for its negation.
         """
         if hasattr(clauses, "tocsr"):
             clauses = _from_matrix(clauses)
@@ -187,8 +187,7 @@ class DNF:
 
     def clause_log_probs(self) -> FloatArray:
         """float64[m]: log p(C) of every clause."""
-        out: FloatArray = _native.clause_log_probs(*self.arrays)
-        return out
+        return _native.clause_log_probs(*self.arrays)
 
     def clauses(self) -> list[list[int]]:
         """The clauses as signed 1-based literals, for small formulas and for people."""
@@ -207,13 +206,16 @@ class DNF:
         return DNF.trusted(self.indptr, self.literals, values, self.log_scale, self.names, self.notes)
 
     def __or__(self, other: DNF) -> DNF:
-        """Either formula; variables are the same by name, or by number where there are no names."""
+        """The formula that is true where either is.
+
+        Variables with the same name are one variable; without names, variables with the same number are.
+        """
         from sharpdnf.algebra import disjunction
 
         return disjunction(self, other) if isinstance(other, DNF) else NotImplemented
 
     def __and__(self, other: DNF) -> DNF:
-        """Both formulas, as one DNF: every pair of clauses joined."""
+        """The formula that is true where both are, as a DNF: every pair of clauses joined."""
         from sharpdnf.algebra import conjunction
 
         return conjunction(self, other) if isinstance(other, DNF) else NotImplemented
@@ -393,7 +395,7 @@ class Batch:
 
     @classmethod
     def one(cls, dnf: DNF) -> Batch:
-        """A batch of one formula, with nothing left to check."""
+        """A batch of one formula. The formula is valid already, so nothing is checked again."""
         self = object.__new__(cls)
         object.__setattr__(self, "dnf", dnf)
         object.__setattr__(self, "formula_indptr", _freeze(np.array([0, dnf.num_clauses], dtype=np.int64)))
@@ -401,7 +403,7 @@ class Batch:
 
     @classmethod
     def of(cls, formulas: Iterable[DNF]) -> Batch:
-        """Stacks formulas with shifted variables."""
+        """Stacks formulas side by side: the variables of each are renumbered so that no two formulas share one."""
         parts = list(formulas)
         for part in parts:
             if not isinstance(part, DNF):

@@ -3,17 +3,17 @@
 SharpDNFError
 ├── ParseError          a file or text is not a weighted DNF: says file, line and what was expected
 ├── InvalidFormula      arrays or clauses that are not a DNF, or impossible generator requests
-├── InvalidNetwork      links, nodes or terminals that are no network: says which row or file line
+├── InvalidNetwork      links, nodes or terminals that do not make a network: says which row or file line
 ├── InvalidProgram      a logic program that cannot be read or grounded: says the line
 ├── UnknownEngine       no engine of that name (did you mean ...?)
 ├── MissingExtra        the engine or feature needs an optional dependency: says what to install
-├── LimitError          a formula is larger than a stated memory limit
+├── LimitError          the work would exceed a stated limit of size, memory or time
 ├── CheckpointError     weights, checkpoints or datasets that are missing, truncated or of another shape
 ├── ConfigError         an experiment file with an unknown key or a value out of range
 └── SQLError
     ├── UnsupportedSQL  a construct whose answer would not be sound: names it and says why
     ├── SQLTimeout      the time was up before the database had all rows: no answer is known
-    └── UncertainTableError  a probability column or block that is not one: names the row
+    └── UncertainTableError  values that are not probabilities, or blocks that add up to more than 1: names the row
 
 An answer that a deadline cut short is no error: it comes back with ``met=False``, and where there is no place for that,
 with a ``NotMetWarning``. A query that reads no uncertain table although some are declared is answered, with a
@@ -82,7 +82,7 @@ def needs_extra(what: str, extra: str) -> Iterator[None]:
 
 
 class LimitError(SharpDNFError):
-    """The work would exceed a stated limit."""
+    """The work would exceed a stated limit of size, memory or time."""
 
 
 class NotMetWarning(UserWarning):
@@ -106,7 +106,7 @@ class SQLError(SharpDNFError):
 
 
 class UnsupportedSQL(SQLError):
-    """The construct has no sound lineage here."""
+    """A query uses a construct whose answers would not be sound here."""
 
 
 class SQLTimeout(SQLError):
@@ -114,7 +114,7 @@ class SQLTimeout(SQLError):
 
 
 class UncertainTableError(SQLError):
-    """A table's probabilities or blocks are not probabilities."""
+    """A column holds values that are not probabilities, or the probabilities of a block add up to more than 1."""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

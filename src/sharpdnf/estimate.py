@@ -111,9 +111,13 @@ class Estimate:
 
     log_prob: float
     guarantee: str
+    """What is promised: "exact", "relative", "additive", "bounds" or "none"."""
     engine: str
+    """The name of the engine that gave the answer."""
     epsilon: float | None = None
+    """The tolerance that is promised; None if the guarantee has none."""
     delta: float | None = None
+    """The probability with which the promise may fail; None if the guarantee has none."""
     log_lower: float = -math.inf
     log_upper: float = 0.0
     log_certified_lower: float = -math.inf
@@ -124,14 +128,19 @@ class Estimate:
     log_complement_lower: float = math.nan
     log_complement_upper: float = math.nan
     samples: int = 0
+    """How many draws the answer rests on; 0 if none was made."""
     seconds: float = 0.0
+    """The wall-clock time of the whole call, in seconds."""
     seed: int | None = None
+    """The seed that repeats this answer when it is passed as ``rng``; None if the engine was called directly."""
     met: bool = True
+    """Whether the guarantee that was asked for is kept; False where a limit of time or memory came first."""
     count: int | float | None = None
-    """2^n P, an int where it is exact; None if the answer is no count, as for a conditional probability."""
+    """2^n P, an int where it is exact; None for an answer that is not a count, such as a conditional probability."""
     log_wmc: float | None = None
-    """The natural logarithm of the weighted model count; None where ``count`` is."""
+    """The natural logarithm of the weighted model count; None for an answer that is not a count."""
     info: dict[str, Any] = field(default_factory=dict)
+    """What the engine tells about its work, by name: which method answered, why it stopped."""
 
     def __repr__(self) -> str:
         """The probability, its interval and what is promised; the fields have the rest."""

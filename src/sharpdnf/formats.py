@@ -36,7 +36,7 @@ ReadDialect = Literal["sharpdnf", "mcc", "pysdd"]
 WriteDialect = Literal["sharpdnf", "pepin", "mcc", "pysdd", "cnf-negation"]
 READ_DIALECTS: tuple[str, ...] = get_args(ReadDialect)
 WRITE_DIALECTS: tuple[str, ...] = get_args(WriteDialect)
-CHUNK = 1 << 18  # small enough for the cache and for Ctrl-C, large enough to hide the call
+CHUNK = 1 << 18  # bytes per call of the parser: few enough for the cache and for Ctrl-C, enough to make a call cheap
 Path = str | os.PathLike[str]
 NAMELESS, NAMELESS_PER_NAME = 100_000, 100
 """How many variables without a name may stand beside those with one: each gets a name, which takes memory."""
@@ -296,7 +296,7 @@ def _weights(dnf: DNF) -> tuple[FloatArray, FloatArray] | None:
         _scale_one(plus, minus, dnf.prob, rest)
     plus, minus = plus * powers, minus * powers
     sums = plus + minus
-    sums[np.abs(sums - 1.0) <= 2.0**-52] = 1.0  # as they are read
+    sums[np.abs(sums - 1.0) <= 2.0**-52] = 1.0  # the reader takes sums this close to 1 for 1
     if not np.array_equal(plus / sums, np.abs(dnf.prob)):  # a small weight lost digits, or all of them
         raise InvalidFormula(f"log_scale = {dnf.log_scale} leaves small weights no digits: write dialect sharpdnf")
     return None if np.all(plus == 1.0) and np.all(minus == 1.0) else (plus, minus)

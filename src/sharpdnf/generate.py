@@ -1,4 +1,4 @@
-"""Random and structured families, pure in (spec, rng).
+"""Families of random and structured formulas, each a pure function of its specification and a random generator.
 
 ``paper`` is the procedure of the appendix of Abboud, Ceylan and Lukasiewicz (AAAI 2020), ``uniform`` that of Meel,
 Shrotri and Vardi (2018); ``hub`` has few variables in nearly all clauses. ``reliability`` and ``join`` are what users
@@ -110,17 +110,18 @@ def paper(spec: PaperSpec, rng: np.random.Generator) -> DNF:
     with_privileged = bool(rng.integers(2)) if spec.privileged == "random" else bool(spec.privileged)
     num_privileged = draw_privileged(n, spec.variant, rng) if with_privileged else 0
     privileged_slots = slots_of_privileged(n, spec.num_clauses, slots, num_privileged) if with_privileged else 0
-    variables, tries, done = _native.generate_paper(
+    placed = _native.generate_paper(
         widths, n, num_privileged, privileged_slots, spec.placement == "strict", _draw_seed(rng), MAX_TRIES
     )
-    if not done:
+    if not placed.done:
         raise InvalidFormula(
-            f"no formula with {n} variables and {spec.num_clauses} clauses of width {spec.width} in {tries} tries: "
-            "almost every allocation gives some variable more slots than there are clauses; "
+            f"no formula with {n} variables and {spec.num_clauses} clauses of width {spec.width} in {placed.tries} "
+            "tries: almost every allocation gives some variable more slots than there are clauses; "
             "use more clauses, more variables or narrower clauses"
         )
     negated = rng.integers(2, size=slots, dtype=np.int8)
     sign_of_privileged = rng.integers(2, size=num_privileged, dtype=np.int8)
+    variables = placed.variables
     is_privileged = variables < num_privileged
     negated[is_privileged] = sign_of_privileged[variables[is_privileged]]
     renamed = rng.permutation(n).astype(np.int32)[variables]
@@ -219,7 +220,7 @@ def hub(spec: HubSpec, rng: np.random.Generator) -> DNF:
 
 
 def reliability(spec: ReliabilitySpec, rng: np.random.Generator) -> DNF:
-    """The s-t paths of a network; a formula without clauses if there is none."""
+    """The paths between two nodes of a network, one clause each; a formula without clauses if there is no path."""
     edges, source, target = _grid(spec.rows, spec.cols) if spec.edges is None else (spec.edges, None, None)
     source = spec.source if spec.source is not None else source
     target = spec.target if spec.target is not None else target
@@ -235,18 +236,18 @@ def reliability(spec: ReliabilitySpec, rng: np.random.Generator) -> DNF:
         given.append(_edge_prob(edge[2], i) if len(edge) == 3 else None)
     for name, end in (("source", source), ("target", target)):
         if end not in node:
-            raise InvalidFormula(f"{name} {end!r} is no end of an edge")
+            raise InvalidFormula(f"{name} {end!r} is not an end of any edge")
     if source == target:
         raise InvalidFormula(f"source and target are the same node {source!r}")
-    indptr, path_edges, complete = _native.simple_paths(
+    paths = _native.simple_paths(
         len(node), ends[:, 0].copy(), ends[:, 1].copy(), node[source], node[target], spec.directed, spec.max_paths
     )
-    if not complete:
+    if not paths.complete:
         raise InvalidFormula(f"more than max_paths={spec.max_paths} simple paths: raise it, or take a smaller network")
     default = _default_probs(spec.prob, len(edges), rng)
     prob = np.array([default[i] if p is None else p for i, p in enumerate(given)], dtype=np.float64)
     names = tuple(f"edge[{edge[0]}:{edge[1]}]" for edge in edges)
-    return DNF.from_arrays(indptr, 2 * path_edges, prob, names=names if len(set(names)) == len(names) else None)
+    return DNF.from_arrays(paths.indptr, 2 * paths.edges, prob, names=names if len(set(names)) == len(names) else None)
 
 
 def join(spec: JoinSpec, rng: np.random.Generator) -> DNF:
@@ -327,9 +328,9 @@ def _from_text(name: str, text: str, annotation: str) -> Any:
 
 
 def _read_edges(path: str) -> list[tuple[Any, ...]]:
-    """One edge a line, ``u v`` or ``u v p``, by blanks or commas; # begins a comment. Nodes are words.
+    """Reads one edge per line, ``u v`` or ``u v p`` separated by blanks or commas; # begins a comment. Nodes are words.
 
-    What is no edge is not quoted: whoever may name the file need not be whoever may read it.
+    An error names the line but does not quote it: whoever names the file may not be allowed to read it.
     """
     edges: list[tuple[Any, ...]] = []
     with open(path, encoding="utf-8", errors="replace") as file:
@@ -343,7 +344,7 @@ def _read_edges(path: str) -> list[tuple[Any, ...]]:
             try:
                 edges.append((*words[:2], *map(float, words[2:])))
             except ValueError:
-                raise InvalidFormula(f"{where}, and the third word is no number") from None
+                raise InvalidFormula(f"{where}, and the third word is not a number") from None
     return edges
 
 
@@ -365,7 +366,7 @@ def _draw_widths(spec: PaperSpec | UniformSpec | HubSpec, rng: np.random.Generat
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
             raise InvalidFormula(f"{name} must be a positive integer, not {value!r}")
     if high < low:
-        raise InvalidFormula(f"the widths {low} to {high} are no range")
+        raise InvalidFormula(f"the widths must go from a smaller to a larger number, not from {low} to {high}")
     if high > spec.num_vars:
         raise InvalidFormula(f"a clause of width {high} needs {high} different variables, there are {spec.num_vars}")
     if spec.num_vars > MAX_VARS or spec.num_clauses * high > MAX_LITERALS:

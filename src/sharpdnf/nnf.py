@@ -72,7 +72,7 @@ class _Reader:
 
     def seen(self, literal: int, line: int) -> int:
         if literal == 0 or abs(literal) > MAX_VARS:
-            raise ParseError(f"{literal} is no literal", file=self.file, line=line)
+            raise ParseError(f"{literal} is not a literal", file=self.file, line=line)
         self.num_vars = max(self.num_vars, abs(literal))
         return literal
 
@@ -86,7 +86,7 @@ class _Reader:
 
 
 class _C2D(_Reader):
-    """Nodes in order, children before parents, the last one is the root."""
+    """Reads c2d's format: nodes are numbered in order, children come before parents, and the last node is the root."""
 
     def __init__(self, file: str) -> None:
         super().__init__(file)
@@ -128,7 +128,7 @@ class _C2D(_Reader):
 
 
 class _D4(_Reader):
-    """Nodes by number, in any order; an edge carries literals. The root is the node that is nobody's child."""
+    """Reads d4's format: nodes come in any order, edges carry literals, and the root is the node without a parent."""
 
     def __init__(self, file: str) -> None:
         super().__init__(file)
@@ -271,7 +271,7 @@ class _Deterministic:
         return found
 
     def none_of(self, signed: list[int]) -> int:
-        """Not all of these literals: the last is false, or it is true and not all of the others are."""
+        """The node for "not all of these literals": the last is false, or it is true and not all of the others are."""
         out = self.add("O", 0, ())
         for x in signed:
             true = self.add("A", 0, (self.add("L", x, ()), out))
@@ -288,7 +288,7 @@ def _c2d(nodes: list[Node], num_vars: int) -> list[str]:
 
 
 def _d4(nodes: list[Node], num_vars: int) -> list[str]:
-    """The root is node 1; a literal is an edge to the true node that carries it."""
+    """The lines of d4's format: the root is node 1, and a literal is an edge to the true node that carries it."""
     top = len(nodes)
     lines = [f"c vars {num_vars}"]
     inner = [i for i, (tag, _, _) in enumerate(nodes) if tag != "L"]

@@ -9,13 +9,13 @@ SHOWN_ROWS = 20
 
 
 def facts_table(title: str, facts: Iterable[tuple[str, str]]) -> str:
-    """A title and a fact a row."""
+    """An HTML table with a title and one fact per row."""
     rows = "".join(f"<tr><th style='text-align:left'>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in facts)
     return f"<table><caption style='text-align:left'><b>{escape(title)}</b></caption>{rows}</table>"
 
 
 def rows_table(columns: Sequence[str], rows: Sequence[Sequence[str]], total: int | None = None) -> str:
-    """The first rows of a table, and how many there are in all."""
+    """An HTML table of the first rows, and below it how many rows there are in all."""
     head = "".join(f"<th>{escape(name)}</th>" for name in columns)
     body = "".join("<tr>" + "".join(f"<td>{escape(v)}</td>" for v in row) + "</tr>" for row in rows[:SHOWN_ROWS])
     count = len(rows) if total is None else total

@@ -21,7 +21,7 @@ from sharpdnf.estimate import Limit
 Clause = frozenset[int]
 Clauses = list[Clause]
 WORK_PER_LITERAL = 4
-"""Literals that all gates together may make, for each that the result may have."""
+"""How many literals all gates together may make, for each literal that the result may have."""
 
 
 @dataclass(slots=True)
@@ -56,7 +56,7 @@ def relax(circuit: Circuit, limit: int, *, negated: bool = False, within: Limit 
 def as_dnf(circuit: Circuit) -> DNF | None:
     """The first output as the DNF that it is, an OR of ANDs of literals; None if it is something else.
 
-    It is read off as it stands, of any size, without a Python object a clause.
+    It is read off as it stands, whatever its size, without making a Python object for each clause.
     """
     kind, indptr, inputs = circuit.kind, circuit.indptr, circuit.inputs
     root = int(circuit.outputs[0])
@@ -144,9 +144,10 @@ class _Expansion:
         return out if self.affords(sum(map(len, out))) else [frozenset()]
 
     def product(self, parts: list[Clauses]) -> Clauses:
-        """All choices of a clause from each part, the smallest parts first; relaxed, the rarest parts that fit.
+        """The DNF of an AND: all ways to choose a clause from each part, the smallest parts first.
 
-        A part whose clauses add up to 1 or more makes the product no rarer, so there it is left out.
+        When relaxing, the rarest parts come first and those that do not fit are left out. So is a part whose clauses'
+        probabilities add up to 1 or more, since for all we know it is certain and makes the product no rarer.
         """
         parts = sorted(parts, key=self.weight if self.relaxing else len)
         out: Clauses = [frozenset()]
@@ -159,9 +160,9 @@ class _Expansion:
         return out
 
     def at_least(self, k: int, parts: list[Clauses]) -> Clauses:
-        """Clauses of all choices of k parts, by the rows of a triangle: at least j of the parts so far.
+        """The DNF of "at least k of these parts", part by part: row j holds "at least j of the parts so far".
 
-        Relaxed, at least k of them are at least one of them.
+        Where that is too large it is relaxed to "at least one of them", which contains it.
         """
         if k <= 0:
             return [frozenset()]
@@ -176,7 +177,7 @@ class _Expansion:
         return rows[k]
 
     def affords(self, literals: int) -> bool:
-        """Whether so many literals may be made; if not, and nothing is to be relaxed, that is the end."""
+        """Whether that many more literals fit into the limit. If they do not and nothing may be relaxed, it raises."""
         self.budget -= literals
         if literals <= self.limit and (self.budget >= 0 or (self.relaxing and literals <= 64)):
             return True

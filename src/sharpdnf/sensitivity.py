@@ -58,7 +58,7 @@ class Influence(np.lib.mixins.NDArrayOperatorsMixin):
 
     values: FloatArray
     stderr: FloatArray
-    """float64[n]: one standard error of each; 0 where exact."""
+    """float64[n]: one standard error of each influence; 0 where it is exact."""
     lower: FloatArray
     upper: FloatArray
     """float64[n]: all n influences lie between the two, together with probability 1 - delta; surely where exact."""
@@ -153,7 +153,7 @@ def _of_dnf(
 
 
 def exact_influence(values: FloatArray, names: tuple[str, ...] | None = None) -> Influence:
-    """Influences that are known, with nothing to say about errors."""
+    """Influences that are known exactly: their standard errors are 0 and their intervals are points."""
     return Influence(values, np.zeros(len(values)), values, values, True, 0, names=names)
 
 
@@ -168,11 +168,12 @@ class _Signs:
     """What is known about each variable before a world is drawn."""
 
     positive: npt.NDArray[np.bool_]
-    """bool[n]: it occurs as it is, so it can be pivotal upwards."""
+    """bool[n]: the variable occurs without a negation, so it can be pivotal upwards."""
     negative: npt.NDArray[np.bool_]
+    """bool[n]: the variable occurs negated, so it can be pivotal downwards."""
     lower: FloatArray
     upper: FloatArray
-    """float64[n]: bounds of its influence that hold surely."""
+    """float64[n]: ``lower`` and ``upper`` bound the influence of each variable surely."""
 
 
 def _known(dnf: DNF, limit: Limit) -> _Signs:
@@ -201,7 +202,7 @@ def _known(dnf: DNF, limit: Limit) -> _Signs:
 
 
 def _sampled(dnf: DNF, epsilon: float, delta: float, rng: np.random.Generator, limit: Limit) -> Influence:
-    """Rounds of worlds until the promise is kept.
+    """Influences from worlds, drawn in rounds until the promise is kept.
 
     Round r may fail with probability delta / 2^(r + 2), all variables together, so stopping as soon as the intervals
     are narrow enough does not spoil them. The other half of delta is for the variables that are counted by sides.
@@ -223,11 +224,9 @@ def _sampled(dnf: DNF, epsilon: float, delta: float, rng: np.random.Generator, l
         blocks = FIRST_BLOCKS * 2**round_
         if work:  # what is allowed, and no more
             blocks = min(blocks, 1 + (SAMPLE_WORK - work) * (draws.worlds // 512) // work)
-        made, operations, _, up, down = _native.count_pivots(
-            *dnf.arrays, seed, draws.worlds // 512, blocks, coverage, limit.seconds_left
-        )
-        draws = replace(draws, worlds=draws.worlds + made, up=draws.up + up, down=draws.down + down)
-        work += operations
+        drawn = _native.count_pivots(*dnf.arrays, seed, draws.worlds // 512, blocks, coverage, limit.seconds_left)
+        draws = replace(draws, worlds=draws.worlds + drawn.worlds, up=draws.up + drawn.up, down=draws.down + drawn.down)
+        work += drawn.operations
     return found
 
 
@@ -245,6 +244,8 @@ def _hidden(dnf: DNF, known: _Signs) -> IntArray:
 
 @dataclass(frozen=True, slots=True)
 class _Side:
+    """The influence of one variable as the difference of two counts, with the interval that follows from theirs."""
+
     value: float
     lower: float
     upper: float
@@ -305,7 +306,7 @@ def _intervals(dnf: DNF, known: _Signs, draws: _Draws, delta: float, sides: dict
     for v, side in sides.items():
         values[v] = side.value
         lower[v], upper[v] = max(side.lower, known.lower[v]), min(side.upper, known.upper[v])
-    upper = np.maximum(lower, upper)  # rounding
+    upper = np.maximum(lower, upper)  # rounding may have made them cross
     stderr = np.minimum(np.sqrt(spread / max(1, draws.worlds)), upper - lower)
     for v in sides:
         stderr[v] = (upper[v] - lower[v]) / 2.0

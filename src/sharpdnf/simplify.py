@@ -18,9 +18,9 @@ from sharpdnf.dnf import DNF, IntArray
 from sharpdnf.estimate import log1mexp
 
 NOTES = ("impossible", "duplicate", "absorbed", "fixed", "negated_units", "factored", "solved")
-"""Clauses with a literal of probability 0, repeated clauses, clauses that hold another one, variables of probability
-0 or 1, literals dropped because of one-literal clauses (l or (~l and D) is l or D), literals common to all clauses,
-components solved exactly."""
+"""What ``Simplified.notes`` counts, in the order of the names: clauses with a literal of probability 0; repeated
+clauses; clauses that contain another one; variables of probability 0 or 1; literals dropped because of one-literal
+clauses (l or (~l and D) is l or D); literals common to all clauses; components solved exactly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,16 +31,11 @@ class Simplified:
     """One formula over the variables that occur in it; no clause if nothing is left to solve."""
     kept: IntArray | None
     """int64[n']: the original variable of each remaining one; None if nothing changed."""
-    log_factor: float
-    log_cofactor: float
-    """log(1 - F), kept apart from log F so that 1 - P keeps its digits."""
-    log_miss: float
-    log_hit: float
-    """log(1 - M), kept apart from log M because M rounds to 1 when the solved components are unlikely."""
-    rounding: float
-    """The relative error that rounding may have made in F, 1 - F, M and 1 - M."""
+    fold: _native.Fold
+    """F and M as logarithms. 1 - F is kept apart so that 1 - P keeps its digits, 1 - M because M rounds to 1 when the
+    solved components are unlikely."""
     notes: dict[str, int]
-    """How many of each of NOTES, where there were any."""
+    """How many things were removed, by the names in NOTES; a name with nothing removed is missing."""
 
     @property
     def variables(self) -> IntArray:
@@ -49,8 +44,8 @@ class Simplified:
 
     @property
     def alone(self) -> bool:
-        """Whether what remains is the whole: F = 1 and M = 1."""
-        return self.log_cofactor == -math.inf and self.log_hit == -math.inf
+        """Whether the probability of what remains is already that of the original: F = 1 and M = 1."""
+        return self.fold.log_cofactor == -math.inf and self.fold.log_hit == -math.inf
 
     def combine(self, log_mu: float) -> float:
         """log P of the original from log mu of what remains: log F + log((1 - M) + M mu)."""
@@ -61,9 +56,7 @@ class Simplified:
 
         1 - P is (1 - F) + F M (1 - mu). A bound is rounded down with ``direction`` -1 and up with 1.
         """
-        parts = self.log_factor, self.log_cofactor, self.log_miss, self.log_hit, self.rounding
-        out: tuple[float, float] = _native.fold(parts, log_mu, log_nu, direction)
-        return out
+        return self.fold.whole(log_mu, log_nu, direction)
 
 
 def simplify(dnf: DNF, *, solve: bool = True, seconds: float = math.inf) -> Simplified:
@@ -74,14 +67,14 @@ def simplify(dnf: DNF, *, solve: bool = True, seconds: float = math.inf) -> Simp
     clause are always folded in. A formula that is true has no clause left and log M = -inf. After ``seconds`` the
     formula is left as it is.
     """
-    arrays, parts, counts = _native.simplify(*dnf.arrays, solve, seconds)
-    fold: tuple[float, float, float, float, float] = parts
-    notes = {name: n for name, n in zip(NOTES, counts, strict=True) if n}
-    if arrays is None:
-        return Simplified(dnf, None, *fold, notes)
-    indptr, literals, prob, kept = arrays
+    found = _native.simplify(*dnf.arrays, solve, seconds)
+    notes = {name: n for name in NOTES if (n := getattr(found, name))}
+    if found.unchanged:
+        return Simplified(dnf, None, found.fold, notes)
+    kept = found.variables.astype(np.int64)
     names = None if dnf.names is None else tuple(dnf.names[v] for v in kept)
-    return Simplified(DNF.trusted(indptr, literals, prob, names=names), kept, *fold, notes)
+    rest = DNF.trusted(found.indptr, found.literals, found.prob, names=names)
+    return Simplified(rest, kept, found.fold, notes)
 
 
 def trivial_log_prob(dnf: DNF) -> float | None:

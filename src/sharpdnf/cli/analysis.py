@@ -23,10 +23,10 @@ def marginals(
     seed: Seed = None,
     timeout: Timeout = None,
     threads: Threads = None,
-    as_json: Annotated[bool, typer.Option("--json", help="one object a variable and line")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="print one JSON object per variable and line")] = False,
     dialect: Dialect = None,
 ) -> None:
-    """P(variable | formula) for every variable."""
+    """Print P(variable | formula) for every variable."""
     import json
 
     from sharpdnf import formats

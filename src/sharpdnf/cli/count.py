@@ -48,12 +48,12 @@ def count(
     engine: EngineName = "auto",
     timeout: Timeout = None,
     threads: Threads = None,
-    as_json: Annotated[bool, typer.Option("--json", help="one object a line, the fields of Estimate")] = False,
-    as_mcc: Annotated[bool, typer.Option("--mcc", help="the lines of the model counting competition")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="print one JSON object per formula, a line each")] = False,
+    as_mcc: Annotated[bool, typer.Option("--mcc", help="print the model counting competition's lines")] = False,
     dialect: Dialect = None,
     option: Options = None,
 ) -> None:
-    """The probability of each formula, and its guarantee."""
+    """Print the probability of each formula and what is promised."""
     import sharpdnf
     from sharpdnf.cli import show
 
@@ -70,7 +70,7 @@ def count(
                 several = len(files) > 1 or len(read) > 1
                 answers = [(name, dnf, sharpdnf.count(dnf, **ask)) for name, dnf in read]
             except SharpDNFError as error:
-                if isinstance(error, ValueError):  # a mistake in the request, not in this file
+                if isinstance(error, ValueError):  # a mistake in the request, so the other files would fail as well
                     raise
                 progress.complain(error)
                 code = worst(code, BAD_INPUT)
@@ -105,9 +105,9 @@ def formulas(file: str, dialect: str | None) -> list[tuple[str, DNF | Circuit]]:
 
 
 def engines(
-    as_json: Annotated[bool, typer.Option("--json", help="one object an engine and line")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="print one JSON object per engine and line")] = False,
 ) -> None:
-    """The counting algorithms and what they promise."""
+    """List the counting algorithms and what they promise."""
     import json
 
     from sharpdnf.engines.registry import discover
@@ -126,7 +126,7 @@ def engines(
 
 
 def worst(first: int, second: int) -> int:
-    """The exit code of several files: bad input before an unmet guarantee before success."""
+    """The more serious of two exit codes: bad input, then an unmet guarantee, then success."""
     return max(first, second, key=(0, NOT_MET, BAD_INPUT).index)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sharpdnf.cli.options import Delta, Epsilon, Seed
 from sharpdnf.cli.program import NOT_MET, complain
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from sharpdnf.fronts.faulttree import FaultTree
 
 APPROXIMATION_NODES = 1_000_000
-"""Nodes that the diagram of cut sets may have where only the approximations need it: a second or so."""
+"""The most nodes that the diagram of cut sets may have where only the approximations need it: about a second."""
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -27,19 +28,19 @@ def faulttree(
     files: Annotated[list[str], typer.Argument(metavar="FILE", help="Open-PSA XML, Aralia text or a list of cut sets")],
     top: Annotated[str | None, typer.Option(help="a top event or a sequence; default: all")] = None,
     mission_time: Annotated[float | None, typer.Option(min=0, help="for failure rates, usually in hours")] = None,
-    importance: Annotated[bool, typer.Option("--importance", help="of every basic event")] = False,
+    importance: Annotated[bool, typer.Option("--importance", help="how much each basic event matters")] = False,
     cut_sets: Annotated[int | None, typer.Option(min=1, metavar="N", help="list the likeliest N cut sets")] = None,
-    order: Annotated[int | None, typer.Option(min=1, help="cut sets of at most so many events")] = None,
-    cutoff: Annotated[float | None, typer.Option(min=0, max=1, help="cut sets at least this likely")] = None,
+    order: Annotated[int | None, typer.Option(min=1, help="only cut sets of at most this many events")] = None,
+    cutoff: Annotated[float | None, typer.Option(min=0, max=1, help="only cut sets at least this likely")] = None,
     uncertainty: Annotated[int | None, typer.Option(min=2, metavar="N", help="draw uncertain numbers N times")] = None,
     guarantee: Annotated[str, typer.Option(help="exact, relative, additive or bounds")] = "exact",
-    epsilon: Annotated[float, typer.Option("-e", "--epsilon", help="tolerance, relative or additive")] = 0.1,
-    delta: Annotated[float, typer.Option("-d", "--delta", help="probability of missing it")] = 0.05,
-    seed: Annotated[int | None, typer.Option("-s", "--seed", min=0, help="same seed, same answer")] = None,
+    epsilon: Epsilon = 0.1,
+    delta: Delta = 0.05,
+    seed: Seed = None,
     timeout: Annotated[float | None, typer.Option(min=0, help="seconds for each result; then exit code 3")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="one object for each top and sequence")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="print one JSON object per top event or sequence")] = False,
 ) -> None:
-    """The probability of a fault tree's top event, exactly, and what contributes to it."""
+    """Compute a fault tree's top event and what contributes to it."""
     from sharpdnf.fronts import faulttree as front
 
     tree = front.read(files[0], *files[1:])
@@ -65,7 +66,10 @@ def faulttree(
 
 
 class _Report:
-    """The results of one top event, as lines and as an object for JSON. What a limit cuts short is said, code 3."""
+    """The results of one top event, as lines of text and as an object for JSON.
+
+    A result that a limit cut short is reported as missing, and the exit code becomes 3.
+    """
 
     def __init__(self, tree: FaultTree, name: str, asked: dict[str, Any]) -> None:
         self.tree, self.name, self.asked = tree, name, asked
@@ -80,7 +84,8 @@ class _Report:
         self.line("probability", f"{result.prob:.9g}  in [{result.lower:.9g}, {result.upper:.9g}]  ({promise})")
 
     def approximations(self) -> None:
-        """What cut sets would give, beside the result; they are no reason to fail."""
+        """What is usually computed from cut sets, to compare with the result. If there is no time for it, that is said
+        and the exit code stays as it is."""
         from sharpdnf.errors import InvalidFormula, LimitError
 
         try:
@@ -147,7 +152,7 @@ class _Report:
 
 
 def _plain(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Without numbers that JSON has no word for: nan and infinities become null."""
+    """The rows with nan and infinities as null, because JSON cannot say them."""
     return [
         {key: None if isinstance(v, float) and not math.isfinite(v) else v for key, v in row.items()} for row in rows
     ]

@@ -21,12 +21,12 @@ def add_commands(app: typer.Typer) -> None:
 
 
 def generate(
-    family: Annotated[str, typer.Argument(help="paper, uniform, reliability or join")],
+    family: Annotated[str, typer.Argument(help="paper, uniform, hub, reliability or join")],
     out: Annotated[str, typer.Argument(help="file to write, gzipped if it ends in .gz; - is standard output")] = "-",
     *,
     num_vars: Annotated[int | None, typer.Option("-n", "--num-vars", min=0)] = None,
     num_clauses: Annotated[int | None, typer.Option("-m", "--num-clauses", min=0)] = None,
-    width: Annotated[str | None, typer.Option("-w", "--width", help="literals a clause: 5, or 3-8")] = None,
+    width: Annotated[str | None, typer.Option("-w", "--width", help="literals per clause: 5, or 3-8")] = None,
     seed: Seed = None,
     dialect: Annotated[str, typer.Option(help="sharpdnf, pepin, mcc, pysdd or cnf-negation")] = "sharpdnf",
     option: Annotated[
@@ -34,7 +34,7 @@ def generate(
         typer.Option("-o", "--option", metavar="KEY=VALUE", help="option of the family, such as rows=5 or edges=FILE"),
     ] = None,
 ) -> None:
-    """A random or structured formula from a seed."""
+    """Make a random or structured formula from a seed."""
     import numpy as np
 
     from sharpdnf.generate import generate as draw
@@ -56,7 +56,7 @@ def convert(
     ] = None,
     to: Annotated[str, typer.Option("--to", help="sharpdnf, pepin, mcc, pysdd or cnf-negation")] = "sharpdnf",
 ) -> None:
-    """Rewrite a formula, or its negation as a CNF."""
+    """Write a formula in another format, or its negation as a CNF."""
     from sharpdnf import formats
 
     deliver(formats.read(file, source), out, to)
@@ -67,15 +67,16 @@ def simplify(
     out: Annotated[str, typer.Argument(help="file to write, gzipped if it ends in .gz; - is standard output")] = "-",
     dialect: Dialect = None,
 ) -> None:
-    """What is left to count, and how it gives the answer."""
+    """Write what is left to count, and how it gives the answer."""
     from sharpdnf import formats
     from sharpdnf.simplify import simplify as shrink
 
     dnf = formats.read(file, dialect)
     simple = shrink(dnf)
+    fold = simple.fold
     comment = (
         "c mu is the probability of this formula; that of the original is F ((1 - M) + M mu) with\n"
-        f"c log F = {simple.log_factor!r}, log(1 - M) = {simple.log_hit!r}, log M = {simple.log_miss!r}\n"
+        f"c log F = {fold.log_factor!r}, log(1 - M) = {fold.log_hit!r}, log M = {fold.log_miss!r}\n"
     )
     deliver(simple.dnf, out, "sharpdnf", comment)
     before, after = f"{dnf.num_clauses} clauses", f"{simple.dnf.num_clauses} clauses"

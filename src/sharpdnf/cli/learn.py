@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def add_commands(app: typer.Typer) -> None:
     """Adds the learning commands to the main application."""
     app.command("train")(train)
-    datasets = typer.Typer(help="Labelled formulas as Parquet.", no_args_is_help=True)
+    datasets = typer.Typer(help="Build sets of labelled formulas, as Parquet files.", no_args_is_help=True)
     datasets.command("build")(build_dataset)
     app.add_typer(datasets, name="dataset")
 
@@ -30,9 +30,10 @@ def train(
     experiment: Annotated[Path, typer.Argument(help="an experiment file, such as experiments/paper.toml")],
     out: Annotated[Path | None, typer.Option(help="run directory; an interrupted run there is resumed")] = None,
 ) -> None:
-    """Train a network; started again on the same directory, resume it bit for bit.
+    """Train a network, or go on with a run that was interrupted.
 
-    An experiment that goes on from another (run.init names its file) trains that one first, in the directory beside.
+    A run that is started again on the same directory is resumed bit for bit. An experiment that goes on from another
+    (run.init names its file) trains that one first, in the directory beside.
     """
     from sharpdnf.engines.sampling import label
     from sharpdnf.learn.config import read_config
@@ -51,7 +52,7 @@ def train(
 
 
 def _stages(experiment: Path, read_config: Callable[[Path], Config]) -> list[tuple[Path, Config]]:
-    """The experiments to run, first to last."""
+    """The experiments to run, in order: those that this one goes on from come first."""
     stages = [(experiment, read_config(experiment))]
     while (init := stages[0][1].run.init).endswith(".toml"):
         if any(Path(init).resolve() == stage.resolve() for stage, _ in stages):
@@ -73,10 +74,10 @@ def _show(report: Report) -> None:
 
 def build_dataset(
     experiment: Annotated[Path, typer.Argument(help="an experiment file with a [dataset] table")],
-    out: Annotated[Path | None, typer.Option(help="directory, instead of the file's")] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="processes; default all cores")] = None,
+    out: Annotated[Path | None, typer.Option(help="where to put the dataset; default: as the file says")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="how many processes to use; default: one per core")] = None,
 ) -> None:
-    """Generate and label a dataset; started again, continue where it was."""
+    """Generate and label formulas; started again, go on where it was."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
     from rich.progress import Progress as Bar

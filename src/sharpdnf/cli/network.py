@@ -10,6 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
+from sharpdnf.cli.options import Delta, Epsilon, Seed, Timeout
+
 
 def add_commands(app: typer.Typer) -> None:
     """Adds the command to the main application."""
@@ -17,12 +19,12 @@ def add_commands(app: typer.Typer) -> None:
 
 
 def network(
-    edges: Annotated[str, typer.Argument(metavar="EDGES", help="CSV or Parquet: two nodes and a probability a row")],
+    edges: Annotated[str, typer.Argument(metavar="EDGES", help="CSV or Parquet, per row two nodes and a probability")],
     source: Annotated[str | None, typer.Option(help="with --target: are these two connected?")] = None,
     target: Annotated[str | None, typer.Option(help="the other terminal")] = None,
-    terminals: Annotated[str | None, typer.Option(help="several nodes, by commas; default: all nodes")] = None,
+    terminals: Annotated[str | None, typer.Option(help="nodes separated by commas; default: all nodes")] = None,
     directed: Annotated[bool, typer.Option("--directed", help="links lead from the first node to the second")] = False,
-    hops: Annotated[int | None, typer.Option(min=0, help="ways of at most so many links")] = None,
+    hops: Annotated[int | None, typer.Option(min=0, help="count only ways of at most this many links")] = None,
     node_prob: Annotated[str | None, typer.Option(help="CSV of nodes and the probability that each works")] = None,
     reached: Annotated[bool, typer.Option("--reached", help="P(reached from --source) of every node")] = False,
     importance: Annotated[bool, typer.Option("--importance", help="how much each link matters")] = False,
@@ -32,15 +34,16 @@ def network(
         str | None, typer.Option(help="exact, relative, additive, bounds; default: exact or relative")
     ] = None,
     of: Annotated[str, typer.Option(help="what a relative guarantee is about: prob or complement")] = "prob",
-    epsilon: Annotated[float, typer.Option("-e", "--epsilon", help="tolerance, relative or additive")] = 0.1,
-    delta: Annotated[float, typer.Option("-d", "--delta", help="probability of missing it")] = 0.05,
-    seed: Annotated[int | None, typer.Option("-s", "--seed", min=0, help="same seed, same answer")] = None,
-    timeout: Annotated[float | None, typer.Option(min=0, help="seconds; then the best so far, exit code 3")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="one JSON object a line")] = False,
+    epsilon: Epsilon = 0.1,
+    delta: Delta = 0.05,
+    seed: Seed = None,
+    timeout: Timeout = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print one JSON object per line")] = False,
 ) -> None:
-    """The reliability of a network whose links (and nodes) work with given probabilities.
+    """Compute how likely a network of unreliable links is connected.
 
-    With --source and --target: are these two connected? With --terminals: are these? With neither: are all nodes?
+    Links, and nodes if you like, work with given probabilities. With --source and --target: are these two connected?
+    With --terminals: are these? With neither: are all nodes?
     """
     from sharpdnf.fronts import network as front
     from sharpdnf.fronts.links import read_network, read_node_prob

@@ -25,9 +25,9 @@ def problog(
     seed: Seed = None,
     timeout: Timeout = None,
     threads: Threads = None,
-    as_json: Annotated[bool, typer.Option("--json", help="one object a query and line")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="print one JSON object per query and line")] = False,
 ) -> None:
-    """The probability of every query of a logic program, given its evidence."""
+    """Answer the queries of a logic program, given its evidence."""
     from sharpdnf.cli import show
     from sharpdnf.fronts.problog import query
 

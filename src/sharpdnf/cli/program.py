@@ -25,7 +25,8 @@ INTERNAL, BAD_INPUT, NOT_MET, INTERRUPTED, BROKEN_PIPE = 1, 2, 3, 130, 141
 
 app = typer.Typer(
     name="sharpdnf",
-    help="The probability that a weighted DNF is true: exact, with a guarantee, or learned.",
+    help="Probabilities of formulas, networks, fault trees, logic programs and SQL answers: exact, with a guarantee, "
+    "or learned.",
     no_args_is_help=True,
     add_completion=True,
     rich_markup_mode=None,
@@ -77,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     finally:
         try:
             sys.stdout.flush()
-        except OSError:  # it was said; the interpreter's own flush at exit must not complain again
+        except OSError:  # already reported: the interpreter's own flush at exit must not complain again
             nowhere = os.open(os.devnull, os.O_WRONLY)
             if isinstance(sys.stdout, ClosedOutput):
                 sys.stdout = os.fdopen(nowhere, "w")
@@ -90,7 +91,7 @@ def complain(error: BaseException | str) -> None:
 
 
 def guard(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with its errors as messages and exit codes."""
+    """Wraps a command so that its errors become messages on standard error and exit codes."""
 
     @functools.wraps(command)
     def guarded(*args: Any, **options: Any) -> None:

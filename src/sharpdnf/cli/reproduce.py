@@ -28,10 +28,11 @@ def reproduce(
     full: Annotated[bool, typer.Option("--full", help="the paper's whole sets (hours) instead of subsets")] = False,
     out: Annotated[Path, typer.Option(help="where rows, tables and figures go; labels there are used again")] = RESULTS,
     seed: Annotated[int, typer.Option(help="the seed of the test formulas and their labels")] = 0,
-    jobs: Annotated[int, typer.Option(min=0, help="processes that measure; 0 takes one a core")] = 0,
+    jobs: Annotated[int, typer.Option(min=0, help="processes that measure; 0 means one per core")] = 0,
 ) -> None:
-    """Rebuild the paper's tables and figures: formulas, labels, networks, rows, report.
+    """Measure again what the paper's tables and figures show.
 
+    Formulas are generated and labelled, the networks estimate them, and the rows become tables and figures.
     What is measured is kept in --out: run it again after a kill and it goes on, with new weights it measures anew.
     """
     from sharpdnf.paper.reproduce import GROUPS
@@ -55,7 +56,7 @@ def report(
     source: Annotated[Path, typer.Argument(help="a directory with rows.csv, traces.csv, runtimes.csv")] = RESULTS,
     out: Annotated[Path | None, typer.Option(help="where tables and figures go; default beside the rows")] = None,
 ) -> None:
-    """Make the paper's tables and figures from rows alone, without a model."""
+    """Draw the paper's tables and figures from measured rows."""
     from sharpdnf.paper.report import write_report
 
     for path in write_report(source, out or source):
@@ -65,10 +66,11 @@ def report(
 def calibrate(
     weights: Annotated[Path, typer.Argument(help="a directory with config.json and model.safetensors")],
     out: Annotated[Path, typer.Option(help="where labels and rows are kept, to be used again")] = CALIBRATION,
-    jobs: Annotated[int, typer.Option(min=0, help="processes that measure; 0 takes one a core")] = 0,
+    jobs: Annotated[int, typer.Option(min=0, help="processes that measure; 0 means one per core")] = 0,
 ) -> None:
-    """Store quantiles of held-out residuals beside a network's weights: its intervals come from them.
+    """Fit the intervals that a network shows with its estimates.
 
+    They are quantiles of its residuals on held-out formulas, and are stored beside its weights.
     The formulas are of another seed than those of the tables, which say how often the intervals held.
     """
     from sharpdnf.paper.calibrate import calibrate as run

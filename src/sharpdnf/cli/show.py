@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from sharpdnf.estimate import Estimate
 
 LN10 = math.log(10)
-SMALLEST = math.log(1e-300)  # below, doubles lose digits and then everything
+SMALLEST = math.log(1e-300)  # smaller doubles lose digits, and then become 0
 
 
 def scientific(log_value: float, digits: int = 6) -> str:
@@ -48,7 +48,7 @@ def duration(seconds: float) -> str:
 
 
 def guarantee(estimate: Estimate) -> str:
-    """What is promised, in words."""
+    """What the estimate promises, as a phrase for people."""
     if not estimate.met:
         return "NOT MET in the limit: the best estimate so far; the interval holds surely"
     promised = {
@@ -111,7 +111,7 @@ def _may_hold(dnf: DNF | Circuit, estimate: Estimate) -> bool:
 
 
 def block(name: str, dnf: DNF | Circuit, estimate: Estimate) -> str:
-    """One formula and its answer, a fact a line."""
+    """One formula and its answer as text, one fact per line."""
     title = f"{name}: {dnf.num_vars} variables, {_parts(dnf)}"
     notes = [("note", note) for note in dnf.notes]
     return "\n".join([title, *("  " + line for line in estimate_lines(estimate, weighted_count(dnf, estimate), notes))])
@@ -120,7 +120,7 @@ def block(name: str, dnf: DNF | Circuit, estimate: Estimate) -> str:
 def estimate_lines(
     estimate: Estimate, counted: tuple[str, str] | None = None, notes: Sequence[tuple[str, str]] = ()
 ) -> list[str]:
-    """An answer, a fact a line; the count of a formula comes after the probability, notes come last."""
+    """An answer as text, one fact per line; the count of a formula comes after the probability, notes come last."""
     facts = [("probability", scientific(estimate.log_prob))]
     if counted is not None:
         facts.append(counted)
@@ -148,7 +148,7 @@ def row(name: str, estimate: Estimate, width: int) -> str:
 
 
 def json_line(name: str, estimate: Estimate) -> str:
-    """The fields of Estimate, -inf as null, with the file first."""
+    """The file's name and the fields of its Estimate as one line of JSON, with null for -inf."""
 
     def plain(value: Any) -> Any:
         return value.tolist() if hasattr(value, "tolist") else str(value)  # numpy's scalars and arrays
@@ -178,7 +178,7 @@ def competition_lines(dnf: DNF | Circuit, estimate: Estimate) -> str:
 
 
 def plain_table(rows: list[dict[str, Any]]) -> str:
-    """Rows as aligned text: numbers to six digits and to the right, words to the left."""
+    """Rows as a table in plain text: numbers with six digits aligned to the right, words to the left."""
     if not rows:
         return "(no rows)"
     cells = [[f"{v:.6g}" if isinstance(v, float) else str(v) for v in row.values()] for row in rows]

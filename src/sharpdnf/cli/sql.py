@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sharpdnf.cli.options import Delta, EngineName, Epsilon, Seed
 from sharpdnf.cli.program import NOT_MET
 from sharpdnf.files import replacing
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from sharpdnf.sql import Answers, ProbDB
 
 UNFOLDED = 100_000
-"""Characters: a pipe or a file has no width."""
+"""The width in characters of tables that go to a pipe or a file, where no line should be folded."""
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -31,23 +32,27 @@ def sql(
     uncertain: Annotated[list[str], typer.Option(help="table:probability[:block,columns]; may be repeated")] = [],  # noqa: B006
     table: Annotated[list[str], typer.Option(help="name=file.csv or .parquet; may be repeated")] = [],  # noqa: B006
     guarantee: Annotated[str | None, typer.Option(help="exact, relative, additive or bounds")] = None,
-    epsilon: Annotated[float, typer.Option(help="tolerance of the guarantee")] = 0.1,
-    delta: Annotated[float, typer.Option(help="probability with which it may fail")] = 0.05,
-    engine: Annotated[str, typer.Option(help="counting engine")] = "auto",
-    timeout: Annotated[float | None, typer.Option(help="seconds, for database and counting; then exit code 3")] = None,
-    seed: Annotated[int | None, typer.Option(help="the seed of the random numbers: same seed, same answer")] = None,
-    limit: Annotated[int, typer.Option(min=0, help="answers to print")] = 50,
+    epsilon: Epsilon = 0.1,
+    delta: Delta = 0.05,
+    engine: EngineName = "auto",
+    timeout: Annotated[float | None, typer.Option(help="seconds for database and counting; then exit code 3")] = None,
+    seed: Seed = None,
+    limit: Annotated[int, typer.Option(min=0, help="how many answers to print")] = 50,
     show_sql: Annotated[bool, typer.Option("--show-sql", help="print the rewritten SQL and stop")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="say which way the query goes, and why, and stop")] = False,
     csv: Annotated[bool, typer.Option("--csv", help="print the answers as CSV")] = False,
-    json: Annotated[bool, typer.Option("--json", help="print one JSON object a line")] = False,
+    json: Annotated[bool, typer.Option("--json", help="print one JSON object per answer and line")] = False,
     parquet: Annotated[Path | None, typer.Option(help="write the answers as Parquet")] = None,
 ) -> None:
-    """Answer SQL over tables with a probability column, each answer with its probability."""
+    """Answer SQL over tables with a probability column.
+
+    Every answer comes with the probability that it is one.
+    """
     import sharpdnf
 
     if csv and json:
         raise typer.BadParameter("--csv and --json both print: ask for one", param_hint="--csv")
-    if parquet is not None and not parquet.parent.is_dir():  # not after an hour of counting
+    if parquet is not None and not parquet.parent.is_dir():  # better said now than after an hour of counting
         raise typer.BadParameter(f"there is no directory {parquet.parent}", param_hint="--parquet")
     database = sharpdnf.connect(db)
     for entry in table:
@@ -60,6 +65,9 @@ def sql(
     text = sys.stdin.read() if query == "-" else query
     if show_sql:
         typer.echo(database.rewrite(text))
+        return
+    if explain:
+        typer.echo(str(database.plan(text)))
         return
     options: dict[str, Any] = {
         "guarantee": guarantee, "epsilon": epsilon, "delta": delta, "engine": engine, "timeout": timeout, "rng": seed,
@@ -78,7 +86,7 @@ def sql(
 
 
 def _declare(database: ProbDB, entry: str) -> None:
-    """``table:p`` or ``table:p:block,columns``."""
+    """Declares an uncertain table from ``table:p`` or ``table:p:block,columns``."""
     parts = entry.split(":")
     if len(parts) not in (2, 3) or not all(parts):
         raise typer.BadParameter(f"{entry!r} is not table:probability[:block,columns]", param_hint="--uncertain")
@@ -112,7 +120,7 @@ def _print(answers: Answers, limit: int) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """Without numbers that JSON has no word for: nan and infinities become null, in lists and structures too."""
+    """The value with nan and infinities as null, in lists and structures too, because JSON cannot say them."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):

@@ -21,7 +21,7 @@ Columns = dict[str, Any]
 METHODS = np.array(["trivial", "simplify", "bounds", "dtree", "sampling", "conditioned", "exact"], dtype=object)
 PROMISES, SIDES = np.array(GUARANTEES, dtype=object), np.array(OF, dtype=object)
 LOGS = ("log_prob", "log_lower", "log_upper", "log_certified_lower", "log_certified_upper", *COMPLEMENTS)
-"""Columns of logarithms, named as the fields of Estimate."""
+"""The columns that hold logarithms; each has the name of a field of Estimate."""
 
 
 def auto_batch(
@@ -36,12 +36,13 @@ def auto_batch(
     limit: Limit,
     details: bool = False,
 ) -> Columns:
-    """Columns with one entry a formula; formula i's draws depend on the seed and ``numbers[i]`` alone.
+    """Counts a batch and returns columns with one entry per formula.
 
-    ``details`` adds a list under "details": what ``info`` says of each answer.
+    The draws of formula i depend on the seed and ``numbers[i]`` alone. With ``details`` there is also a list under
+    "details": what ``Estimate.info`` says about each answer.
     """
     relative = guarantee == "relative"
-    columns: Columns = _native.count_batch(
+    found = _native.count_batch(
         *batch.dnf.arrays,
         batch.formula_indptr,
         seed=_hashed(seed),
@@ -58,12 +59,14 @@ def auto_batch(
         memory=limit.memory,
         details=details,
     )
-    columns["engine"] = METHODS[columns["engine"]]
-    columns["guarantee"] = PROMISES[columns["guarantee"]]
-    columns["of"] = SIDES[columns["of"]]
-    columns["met"] = columns["met"].view(np.bool_)
+    columns: Columns = {name: getattr(found, name) for name in LOGS}
+    columns["guarantee"] = PROMISES[found.guarantee]
+    columns["engine"] = METHODS[found.engine]
+    columns["samples"] = found.samples
+    columns["met"] = found.met.view(np.bool_)
+    columns["of"] = SIDES[found.of]
     if details:
-        columns["details"] = [_info(*pair) for pair in zip(columns["details"], columns["engine"], strict=True)]
+        columns["details"] = [_info(*pair) for pair in zip(found.details, columns["engine"], strict=True)]
     return columns
 
 
@@ -93,7 +96,7 @@ def auto(
 
 
 def estimate_of(columns: Columns, epsilon: float, delta: float) -> Estimate:
-    """The first formula's answer, with its details."""
+    """The Estimate of the first formula of a batch, with its details."""
     row: dict[str, Any] = {name: columns[name][0] for name in ("guarantee", "engine", "of")}
     row |= {name: float(columns[name][0]) for name in LOGS}
     drawn = row["engine"] == "sampling" and (row["guarantee"] != "bounds" or row["of"] == "complement")
@@ -108,7 +111,7 @@ def estimate_of(columns: Columns, epsilon: float, delta: float) -> Estimate:
 
 
 def _hashed(seed: int) -> int:
-    """A seed of any size as 64 bits: seeds that are close, or that agree in their last bits, share no stream."""
+    """Hashes a seed of any size to 64 bits, so that seeds that are close or agree in their last bits share no draws."""
     return int(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0])
 
 

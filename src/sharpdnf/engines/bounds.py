@@ -21,7 +21,6 @@ whatever rounding does and is narrow near 0 and near 1.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -31,21 +30,19 @@ from sharpdnf.engines.registry import engine
 from sharpdnf.estimate import Estimate, Limit
 
 PAIRS_PER_LITERAL, MAX_PAIRS = 16, 20_000_000
-"""The second pass may look at this many pairs per literal (and some for free), so that it stays linear."""
+"""The second pass may look at 100,000 pairs of clauses and PAIRS_PER_LITERAL more per literal, but never more than
+MAX_PAIRS, so that it stays linear in the size of the formula."""
 
 
 def certified_bounds(dnf: DNF, *, pairs: bool = True, seconds: float = math.inf) -> tuple[float, float]:
     """(log lower, log upper) that hold surely. After ``seconds`` only one pass is made: largest clause and union."""
-    log_lower, log_upper, *_ = _bounds(dnf, pairs, seconds)
-    return log_lower, log_upper
+    found = _interval(dnf, pairs, seconds)
+    return found.log_lower, found.log_upper
 
 
-def _bounds(dnf: DNF, pairs: bool, seconds: float) -> tuple[float, float, float, float, bool, bool]:
-    if bool(np.any(dnf.indptr[1:] == dnf.indptr[:-1])):
-        return 0.0, 0.0, -math.inf, -math.inf, False, False
+def _interval(dnf: DNF, pairs: bool, seconds: float) -> _native.Interval:
     budget = min(PAIRS_PER_LITERAL * dnf.num_literals + 100_000, MAX_PAIRS) if pairs else 0
-    out: tuple[float, float, float, float, bool, bool] = _native.certified_bounds(*dnf.arrays, budget, seconds)
-    return out
+    return _native.certified_bounds(*dnf.arrays, budget, seconds)
 
 
 def log_midpoint(log_lower: float, log_upper: float, guarantee: str = "relative") -> float:
@@ -93,17 +90,16 @@ def bounds(
     pairs: bool = True,
 ) -> Estimate:
     """The interval; the point inside it promises nothing. ``pairs=False`` keeps to one pass."""
-    log_lower, log_upper, q_lower, q_upper, unate, pairs_used = _bounds(dnf, pairs, limit.seconds_left)
-    info: dict[str, Any] = {"unate": unate, "pairs": pairs_used}
+    found = _interval(dnf, pairs, limit.seconds_left)
     return Estimate(
-        log_prob=log_midpoint(log_lower, log_upper, guarantee),
+        log_prob=log_midpoint(found.log_lower, found.log_upper, guarantee),
         guarantee="bounds",
         engine="bounds",
-        log_lower=log_lower,
-        log_upper=log_upper,
-        log_certified_lower=log_lower,
-        log_certified_upper=log_upper,
-        log_complement_lower=q_lower,
-        log_complement_upper=q_upper,
-        info=info,
+        log_lower=found.log_lower,
+        log_upper=found.log_upper,
+        log_certified_lower=found.log_lower,
+        log_certified_upper=found.log_upper,
+        log_complement_lower=found.log_complement_lower,
+        log_complement_upper=found.log_complement_upper,
+        info={"unate": found.unate, "pairs": found.pairs},
     )

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from sharpdnf import _native
 from sharpdnf.circuit import Circuit
-from sharpdnf.circuit_compile import Interval, bound_circuit
+from sharpdnf.circuit_compile import bound_circuit
 from sharpdnf.dnf import DNF
 from sharpdnf.engines.bounds import certified_bounds, log_midpoint
 from sharpdnf.engines.circuit_cnf import count_cnf
@@ -29,15 +30,17 @@ from sharpdnf.estimate import SERVES, Estimate, Limit, exact_estimate
 from sharpdnf.relax import as_dnf, relax
 
 SMALL_DNF = 10_000
-"""Literals of a DNF that is handed to the engines for DNFs, or drawn from."""
+"""The most literals of a DNF that is counted or drawn from in place of the circuit."""
 FIRST_WORK, WORK_PER_INPUT = 300_000, 16
-"""Gate inputs looked at for bounds before anything is sampled: about ten milliseconds."""
+"""How many gate inputs are looked at for bounds before anything is sampled: FIRST_WORK, and WORK_PER_INPUT times the
+circuit's own. That takes about ten milliseconds."""
 FIRST_OPERATIONS, MOST_OPERATIONS = 5e6, 1e9
-"""What elimination may take before anything is sampled, and where an exact answer is asked for: a second or two."""
+"""How many operations elimination may take: FIRST_OPERATIONS before anything is sampled, MOST_OPERATIONS (a second or
+two) where an exact answer is asked for."""
 BOUNDS_WORK = 20_000_000
-"""The same where bounds are asked for without a time limit: about half a second."""
+"""How many gate inputs are looked at where bounds are asked for without a time limit: about half a second."""
 COVER_PAYS = math.log(0.5)
-"""Drawing from a DNF that contains the event pays where its scale S' is below this."""
+"""The logarithm of the scale S' below which drawing from a DNF that contains the event costs less than direct draws."""
 GUARANTEES = {
     "auto": ("relative", "additive", "exact", "bounds", "none"),
     "compile": ("exact", "relative", "additive", "bounds"),
@@ -135,7 +138,7 @@ def _because(estimate: Estimate, reason: str) -> Estimate:
 
 
 def cover_of(dnf: DNF, estimator: str = "auto") -> Cover | None:
-    """The DNF to draw from, if its scale is worth it."""
+    """The DNF as something to draw from, or None if direct draws are as good (see COVER_PAYS)."""
     if estimator == "direct" or np.any(dnf.widths == 0):
         return None
     log_sum = float(np.logaddexp.reduce(dnf.clause_log_probs()))
@@ -189,7 +192,7 @@ def bounded(circuit: Circuit, asked: Asked, work: int | None) -> Estimate:
     return _of_interval(found, guarantee, epsilon)
 
 
-def _of_interval(found: Interval, guarantee: str, epsilon: float) -> Estimate:
+def _of_interval(found: _native.CircuitResult, guarantee: str, epsilon: float) -> Estimate:
     info: dict[str, Any] = {"nodes": found.nodes, "work": found.work, "stopped": found.stopped}
     complement: dict[str, Any] = {
         "log_complement_lower": found.log_complement_lower,
@@ -218,7 +221,8 @@ def _of_interval(found: Interval, guarantee: str, epsilon: float) -> Estimate:
 
 
 def _exact(circuit: Circuit, asked: Asked) -> Estimate:
-    """By compiling; with a time limit half of it, and pyganak gets the rest. Bounds of both hold."""
+    """The exact answer by compiling. Of a time limit compiling has half and pyganak the rest; at the end of it what
+    comes back are the bounds that both have found."""
     dnf = as_dnf(circuit)
     if dnf is not None:
         return _count_dnf(dnf, asked)
@@ -244,7 +248,7 @@ def _exact(circuit: Circuit, asked: Asked) -> Estimate:
 
 
 def _relaxed_bounds(circuit: Circuit, found: Estimate, limit: Limit) -> Estimate:
-    """Narrowed by a DNF that contains the event and one that contains its negation."""
+    """The bounds, narrowed by those of a DNF that contains the event and of one that contains its negation."""
     if found.guarantee == "exact" or limit.expired:
         return found
     upper = certified_bounds(relax(circuit, SMALL_DNF, within=limit)[0])[1]

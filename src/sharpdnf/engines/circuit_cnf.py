@@ -19,11 +19,11 @@ from sharpdnf.errors import MissingExtra
 from sharpdnf.estimate import Estimate, Limit, exact_estimate
 
 SMALLEST = 1e-280
-"""Below it a double of the counter may have lost digits on the way."""
+"""Answers below this are refused: the counter's doubles may have lost digits on the way."""
 
 
 def count_cnf(circuit: Circuit, limit: Limit) -> Estimate:
-    """The exact answer, or nothing but the reason in ``info["stopped"]``, with bounds 0 and 1."""
+    """The exact answer. Where there is none, the bounds are 0 and 1 and ``info["stopped"]`` says why."""
     folder = _folder_of_pyganak()
     if folder is None:
         raise MissingExtra("engine 'exact-cnf'", "exact")

@@ -19,7 +19,7 @@ from sharpdnf.engines.exact import eliminate_factors
 from sharpdnf.estimate import UNIT, Estimate, Limit, exact_estimate
 
 MOST_FACTORS = 200_000
-"""Gates of two inputs that are tried; beyond them even the order takes long."""
+"""The most gates of two inputs for which elimination is tried: with more, even finding an order takes long."""
 
 
 def eliminate_circuit(circuit: Circuit, limit: Limit, operations: float) -> Estimate | None:
@@ -35,7 +35,7 @@ def eliminate_circuit(circuit: Circuit, limit: Limit, operations: float) -> Esti
         if found is None:
             return None
         logs.append(min(0.0, found[0]))
-    # Sums and products of positive numbers: a few roundings a factor.
+    # Sums and products of positive numbers make a few roundings per factor.
     slack = 16.0 * UNIT * (len(scopes) + 16)
     ends = [(log * (1.0 + 8.0 * UNIT) - slack, min(0.0, log * (1.0 - 8.0 * UNIT) + slack)) for log in logs]
     complement: dict[str, Any] = {"log_complement_lower": ends[1][0], "log_complement_upper": ends[1][1]}
@@ -54,7 +54,7 @@ def eliminate_circuit(circuit: Circuit, limit: Limit, operations: float) -> Esti
 
 
 def _of_complement(log: float) -> float:
-    """log(1 - exp(log))."""
+    """The logarithm of 1 - exp(log): that of the complement."""
     if log >= 0.0:
         return -math.inf
     return math.log1p(-math.exp(log)) if log < -math.log(2.0) else math.log(-math.expm1(log))

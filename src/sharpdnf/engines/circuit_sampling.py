@@ -25,13 +25,13 @@ import numpy.typing as npt
 
 from sharpdnf import _native
 from sharpdnf.circuit import Circuit
-from sharpdnf.dnf import DNF, FloatArray
-from sharpdnf.engines.sampling import UNLIMITED, draws_needed, successes_needed
+from sharpdnf.dnf import DNF
+from sharpdnf.engines.sampling import UNLIMITED, SampledMarginals, draws_needed
 from sharpdnf.estimate import Estimate, Limit, safe_log
 
 LANES = 512
 LOOKS_DELTA = 0.1
-"""The part of delta that the looks before the last share."""
+"""The share of delta that all looks before the last have together."""
 _NO_COVER = (np.zeros(1, np.int64), np.zeros(0, np.int32))
 Counts = npt.NDArray[np.int64]
 
@@ -77,7 +77,7 @@ def draw(
     done = so_far or Tally(nothing, nothing, nothing.astype(np.bool_))
     assert so_far is None or circuit.num_outputs == 1 or successes == UNLIMITED
     before = int(done.draws[0]) if so_far is not None else 0
-    draws, hits, complete, log_scale, operations, *_ = _native.circuit_sample(
+    found = _native.circuit_sample(
         *circuit.arrays,
         circuit.prob,
         circuit.outputs,
@@ -91,17 +91,17 @@ def draw(
         marginals=False,
     )
     return Tally(
-        done.draws + draws,
-        done.successes + hits,
-        complete.astype(np.bool_),
-        log_scale,
-        (before + int(draws.max(initial=0))) // LANES,
-        done.operations + operations,
+        done.draws + found.draws,
+        done.successes + found.successes,
+        found.complete.astype(np.bool_),
+        found.log_scale,
+        (before + int(found.draws.max(initial=0))) // LANES,
+        done.operations + found.operations,
     )
 
 
 def relative_estimate(tally: Tally, output: int, epsilon: float, delta: float, k: int) -> Estimate:
-    """What k successes say: (k - 1)/(N - 1), times S'."""
+    """The answer after k successes in N draws: (k - 1)/(N - 1), times the scale S'."""
     sure = min(0.0, tally.log_scale)
     draws = int(tally.draws[output])
     log_prob = min(sure, tally.log_scale + math.log((k - 1) / (draws - 1)))
@@ -179,7 +179,7 @@ Rule = Callable[[int, int, float], tuple[float, float]]
 
 
 def looks_at(epsilon: float, delta: float) -> tuple[list[tuple[int, float]], tuple[int, float, Rule]]:
-    """((draws, delta) of the looks before the last, (draws, delta, rule) of the last)."""
+    """When the draws are looked at: (draws, delta) of every look but the last, and (draws, delta, rule) of the last."""
     most = draws_needed(epsilon, delta)
     early = [LANES << j for j in range(60) if (LANES << j) <= most // 2]
     if not early:
@@ -222,7 +222,10 @@ def _additive_estimate(
 
 
 def kl_interval(successes: int, draws: int, delta: float) -> tuple[float, float]:
-    """{q : draws KL(mean, q) <= log(2 / delta)}: holds for a fixed number of draws with probability 1 - delta."""
+    """The interval {q : draws KL(mean, q) <= log(2 / delta)}.
+
+    It holds with probability 1 - delta for a number of draws that was fixed beforehand.
+    """
     room = math.log(2.0 / delta)
     mean = successes / draws
 
@@ -238,7 +241,10 @@ def kl_interval(successes: int, draws: int, delta: float) -> tuple[float, float]
 
 
 def mixture_interval(successes: int, draws: int, delta: float) -> tuple[float, float]:
-    """Where the mixed likelihood ratio is at most 1 / delta: holds at all numbers of draws together."""
+    """The interval in which the mixed likelihood ratio is at most 1 / delta.
+
+    It holds with probability 1 - delta for all numbers of draws together, so one may stop at any of them.
+    """
     a, b = successes + 0.5, draws - successes + 0.5
     log_mixed = math.lgamma(a) + math.lgamma(b) - math.lgamma(draws + 1.0) - 2.0 * math.lgamma(0.5)
     room = -math.log(delta)
@@ -276,23 +282,15 @@ def _outputs(circuit: Circuit, chosen: npt.NDArray[np.int64]) -> Circuit:
     return Circuit.trusted(*circuit.arrays, outputs, circuit.prob, circuit.log_scale, circuit.names)
 
 
-@dataclass(frozen=True, slots=True)
-class SampledPosterior:
-    """P(v | event), float64[n], and the probability of the event itself; ``successes`` of the ``draws`` were models."""
-
-    log_prob: float
-    prob: FloatArray
-    draws: int
-    successes: int
-    complete: bool
-
-
 def sample_posterior(
-    circuit: Circuit, *, seed: int, epsilon: float, delta: float, limit: Limit, cover: Cover | None
-) -> SampledPosterior:
-    """Marginals and count from one set of draws. A variable that the circuit does not read keeps its probability."""
-    k = successes_needed(epsilon, delta)
-    draws, hits, complete, log_scale, _, true_count, total = _native.circuit_sample(
+    circuit: Circuit, *, seed: int, successes: int, limit: Limit, cover: Cover | None
+) -> SampledMarginals:
+    """Marginals and count from draws until there are so many successes.
+
+    A variable that the circuit does not read keeps its probability.
+    """
+    k = successes
+    found = _native.circuit_sample(
         *circuit.arrays,
         circuit.prob,
         circuit.outputs,
@@ -305,19 +303,18 @@ def sample_posterior(
         seconds=limit.seconds_left,
         marginals=True,
     )
-    n, successes = int(draws[0]), int(hits[0])
-    if complete[0]:
-        log_prob = min(0.0, log_scale + math.log((k - 1) / (n - 1)))
-    else:
-        log_prob = min(0.0, log_scale + safe_log(successes / n if n else 0.5))
+    n, hits, complete = int(found.draws[0]), int(found.successes[0]), bool(found.complete[0])
+    mean = (k - 1) / (n - 1) if complete else hits / n if n else 0.5
+    log_prob = min(0.0, found.log_scale + safe_log(mean))
+    true_count, total = found.true_count, found.marginal_successes
     prob = np.where((true_count >= 0) & (total > 0), true_count / max(1, total), circuit.prob)
-    return SampledPosterior(log_prob, prob, n, successes, bool(complete[0]))
+    return SampledMarginals(log_prob, prob, n, hits, complete, found.log_scale)
 
 
 def sample_rows(
     circuit: Circuit, k: int, *, seed: int, limit: Limit, cover: Cover | None
 ) -> tuple[npt.NDArray[np.bool_], int]:
-    """(bool[k, n] satisfying assignments, how many were made), each as the variables are given the event."""
+    """(bool[k, n] assignments drawn from the variables' distribution given the event, how many were made)."""
     rows, made = _native.circuit_models(
         *circuit.arrays,
         circuit.prob,
@@ -327,5 +324,4 @@ def sample_rows(
         count=k,
         seconds=limit.seconds_left,
     )
-    out: Any = rows.reshape(k, circuit.num_vars).view(np.bool_)
-    return out, made
+    return rows.reshape(k, circuit.num_vars).view(np.bool_), made

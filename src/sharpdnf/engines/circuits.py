@@ -24,11 +24,12 @@ from sharpdnf.errors import InvalidFormula
 from sharpdnf.estimate import OF, Estimate, Limit, check_tolerance, log1mexp, model_count
 
 MANY_WORK, MANY_SCAN = 20_000, 200_000_000
-"""Gate inputs looked at to bound each output of many, and the gates that all together may be looked through for it."""
+"""Where many outputs are counted, each is bounded first by looking at about MANY_WORK gate inputs. With more than
+MANY_SCAN gates in all even that takes too long and is left out."""
 COUNT_WORK = 50_000_000
-"""Gate inputs that may be looked at for the exact number of models where the caller did not ask for an exact answer."""
+"""How many gate inputs may be looked at for the exact number of models if no exact answer was asked for."""
 MANY_DRAWS = 1 << 18
-"""Draws that all outputs share before those that are too rare for it are counted one by one."""
+"""How many draws all outputs share; outputs that are too rare for so few are then counted one by one."""
 
 
 def count_circuit(
@@ -111,7 +112,7 @@ def count_circuits(
     numbers: Sequence[int] | IntArray | None = None,
     **options: Any,
 ) -> tuple[list[Estimate], int]:
-    """(what ``count_many`` finds for every output of every circuit, in order, and the seed)."""
+    """What ``count_many`` does for circuits: (an answer for every output of every circuit, in order; the seed)."""
     wanted = check_engine(engine, guarantee, options)
     check_tolerance(epsilon, delta)
     limit = make_limit(timeout, threads, memory)

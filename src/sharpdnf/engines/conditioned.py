@@ -19,13 +19,13 @@ MAX_VARIABLES = 12
 
 
 def approximate(dnf: DNF, variables: int = 8, seconds: float = math.inf) -> float | None:
-    """log of the approximation for a formula with clauses, None if there was no time for it.
+    """The logarithm of the approximation for a formula with clauses, or None if there was no time for it.
 
-    ``variables=0`` is 1 - prod(1 - p(C)).
+    With ``variables=0`` it is that of 1 - prod(1 - p(C)), as if all clauses were independent.
     """
     if not 0 <= variables <= MAX_VARIABLES:
         raise ValueError(f"variables must lie between 0 and {MAX_VARIABLES}, not {variables}")
-    log_prob: float | None = _native.conditioned(*dnf.arrays, variables=variables, seconds=seconds)
+    log_prob = _native.conditioned(*dnf.arrays, variables=variables, seconds=seconds)
     return log_prob
 
 

@@ -50,7 +50,7 @@ def dtree(
     """
     if nodes is not None and nodes < 0:
         raise ValueError(f"nodes must not be negative, not {nodes}")
-    log_lower, log_upper, q_lower, q_upper, exact, expanded, stopped = _native.dtree(
+    found = _native.dtree(
         *dnf.arrays,
         MAX_NODES if nodes is None else max(nodes, 1),
         limit.seconds_left,
@@ -60,18 +60,19 @@ def dtree(
         MAX_NODES if work is None else max(work, 1),
         tables,
     )
-    info: dict[str, Any] = {"nodes": expanded, "stopped": stopped}
-    complement = {"log_complement_lower": q_lower, "log_complement_upper": q_upper}
-    if exact:
+    info: dict[str, Any] = {"nodes": found.nodes, "stopped": found.stopped}
+    log_lower, log_upper = found.log_lower, found.log_upper
+    if found.exact:
         return exact_estimate(
             log_midpoint(log_lower, log_upper),
             "dtree",
             log_lower=log_lower,
             log_upper=log_upper,
-            log_complement=log_midpoint(q_lower, q_upper),
+            log_complement=log_midpoint(found.log_complement_lower, found.log_complement_upper),
             delta=0.0,
             info=info,
-            **complement,
+            log_complement_lower=found.log_complement_lower,
+            log_complement_upper=found.log_complement_upper,
         )
     log_prob = log_midpoint(log_lower, log_upper, guarantee)
     met = guarantee in ("bounds", "none") or bounds_meet(log_lower, log_upper, guarantee, epsilon)
@@ -88,7 +89,8 @@ def dtree(
         log_certified_upper=log_upper,
         met=met,
         info=info,
-        **complement,
+        log_complement_lower=found.log_complement_lower,
+        log_complement_upper=found.log_complement_upper,
     )
 
 
@@ -117,8 +119,5 @@ def compile(
     """
     limit = limit or Limit()
     budgets = [MAX_NODES if budget is None else budget for budget in (nodes, work)]
-    arrays = _native.dtree_compile(*dnf.arrays, budgets[0], limit.seconds_left, limit.memory, budgets[1], tables)
-    if arrays is None:
-        return None
-    kind, a, b, var, literals = arrays
-    return Compiled(kind, a, b, var, literals, dnf.num_vars)
+    found = _native.dtree_compile(*dnf.arrays, budgets[0], limit.seconds_left, limit.memory, budgets[1], tables)
+    return Compiled.from_native(found, dnf.num_vars)

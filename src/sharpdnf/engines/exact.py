@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -63,24 +62,26 @@ def exact(
     expanded.
     """
     check_method(method)
-    log_lower, log_upper, q_lower, q_upper, solved, chosen, nodes, spent, stopped = _native.exact(
-        *dnf.arrays, method, _allowed(operations), limit.seconds_left, limit.memory, limit.threads
-    )
-    info: dict[str, Any] = {"method": chosen, "nodes": nodes, "operations": spent, "stopped": stopped}
-    if solved:
+    found = _native.exact(*dnf.arrays, method, _allowed(operations), limit.seconds_left, limit.memory, limit.threads)
+    if found.solved:
         return exact_estimate(
-            log_midpoint(log_lower, log_upper),
+            log_midpoint(found.log_lower, found.log_upper),
             "exact",
-            log_lower=log_lower,
-            log_upper=log_upper,
-            log_complement=log_midpoint(q_lower, q_upper),
-            log_complement_lower=q_lower,
-            log_complement_upper=q_upper,
+            log_lower=found.log_lower,
+            log_upper=found.log_upper,
+            log_complement=log_midpoint(found.log_complement_lower, found.log_complement_upper),
+            log_complement_lower=found.log_complement_lower,
+            log_complement_upper=found.log_complement_upper,
             delta=0.0,
-            info=info,
+            info={
+                "method": found.method,
+                "nodes": found.nodes,
+                "operations": found.operations,
+                "stopped": found.stopped,
+            },
         )
     sure_lower, sure_upper = certified_bounds(dnf, seconds=limit.seconds_left)
-    log_lower, log_upper = max(log_lower, sure_lower), min(log_upper, sure_upper)
+    log_lower, log_upper = max(found.log_lower, sure_lower), min(found.log_upper, sure_upper)
     return Estimate(
         log_prob=log_midpoint(log_lower, log_upper),
         guarantee="bounds",
@@ -91,15 +92,15 @@ def exact(
         log_certified_lower=log_lower,
         log_certified_upper=log_upper,
         met=False,
-        info={"method": method, "stopped": stopped},
+        info={"method": method, "stopped": found.stopped},
     )
 
 
 def elimination_operations(dnf: DNF, limit: Limit | None = None, *, most: float = 1e6) -> float:
     """The operations that elimination will take, about a nanosecond each; inf if they are more than ``most``."""
     limit = limit or Limit()
-    predicted, _, needed = _native.elimination_operations(*dnf.arrays, most, limit.seconds_left)
-    return float(predicted) if needed <= limit.memory else math.inf
+    cost = _native.elimination_operations(*dnf.arrays, most, limit.seconds_left)
+    return cost.operations if cost.bytes <= limit.memory else math.inf
 
 
 def compile(
@@ -117,11 +118,8 @@ def compile(
         none = np.zeros(1, dtype=np.int32)
         kind = np.array([FALSE if log_prob else TRUE], dtype=np.uint8)
         return Compiled(kind, none, none, none, np.empty(0, dtype=np.int32), dnf.num_vars)
-    arrays = _native.exact_compile(*dnf.arrays, method, _allowed(operations), limit.seconds_left, limit.memory)
-    if arrays is None:
-        return None
-    kind, a, b, var, literals, _ = arrays
-    return Compiled(kind, a, b, var, literals, dnf.num_vars)
+    found = _native.exact_compile(*dnf.arrays, method, _allowed(operations), limit.seconds_left, limit.memory)
+    return Compiled.from_native(found, dnf.num_vars)
 
 
 def eliminate_factors(
@@ -132,7 +130,7 @@ def eliminate_factors(
     *,
     operations: float = 2.0**36,
 ) -> tuple[float, float] | None:
-    """(log of the sum over all assignments of the product of factors and weights, operations); None at a limit.
+    """Sums the product of factors and weights over all assignments: (log of the sum, operations); None at a limit.
 
     Factor i is over the variables ``scopes[i]``; entry e of ``tables[i]``, of 2^width entries, is its value where
     variable ``scopes[i][j]`` is bit j of e. ``weights``, shape (n, 2), are those of each variable being true and
@@ -145,10 +143,9 @@ def eliminate_factors(
     pieces = [np.asarray(table, dtype=np.float64).ravel() for table in tables]
     entries = np.concatenate(pieces) if pieces else np.empty(0)
     pairs = np.ascontiguousarray(weights, dtype=np.float64).reshape(-1)
-    out: tuple[float, float] | None = _native.eliminate_factors(
+    return _native.eliminate_factors(
         start, flat, entries, pairs, operations, limit.seconds_left, limit.memory, limit.threads
     )
-    return out
 
 
 def check_method(method: str) -> None:

@@ -30,9 +30,10 @@ from sharpdnf.estimate import UNIT, Estimate, Limit, exact_estimate, log1mexp, s
 
 SMALLEST = 1e-6
 DOUBLE_ERROR = 1e-12
-"""What a weighted count in doubles is taken to be off by (more, for many variables); two seeds agree as closely."""
+"""The error that a weighted count in doubles is taken to have (more for many variables). Two seeds must agree up to it.
+"""
 SEEDS = (1, 2)
-CHUNK = 1 << 12  # clauses between two looks at the clock
+CHUNK = 1 << 12  # how many clauses are written between two looks at the clock
 _WORKER = """
 import array, json, sys
 job = json.loads(sys.stdin.readline())
@@ -135,7 +136,7 @@ def _parent(spec: ModuleSpec) -> str:
 
 def _job(dnf: DNF, used: npt.NDArray[np.int64], uniform: bool, folder: str, limit: Limit) -> bytes:
     """What the worker reads: a line of JSON, then the clauses of the negated CNF over the variables that occur."""
-    prob = None if uniform else dnf.prob[used].tobytes().hex()  # as text the doubles alone would take a while
+    prob = None if uniform else dnf.prob[used].tobytes().hex()  # decimal text would take long to write and to read
     head = {"num_vars": len(used), "prob": prob, "seeds": SEEDS, "folder": folder}
     chunks = [json.dumps(head).encode() + b"\n"]
     place = np.zeros(dnf.num_vars, dtype=np.int32)

@@ -76,7 +76,7 @@ class Asked:
 
     @property
     def common(self) -> dict[str, Any]:
-        """What every engine that takes single formulas or lists of them is passed."""
+        """The arguments that are passed to every engine that takes single formulas or lists of them."""
         return {"guarantee": self.guarantee, "epsilon": self.epsilon, "delta": self.delta, **self.options}
 
     @classmethod
@@ -133,7 +133,10 @@ def available_cores() -> int:
 
 
 def make_seed(rng: Seed) -> int:
-    """A Generator gives one seed, so every answer can be repeated from an int."""
+    """The seed as an int: the caller's, one drawn from the caller's Generator, or a fresh one.
+
+    Whatever the caller passed, the answer can be repeated from this int.
+    """
     if isinstance(rng, np.random.Generator):
         return int(rng.integers(2**63))
     if rng is None:
@@ -145,7 +148,7 @@ def make_seed(rng: Seed) -> int:
 
 
 def make_rng(rng: Seed) -> tuple[np.random.Generator, int]:
-    """(generator, the seed that makes it)."""
+    """A generator, and the seed from which it can be made again."""
     seed = make_seed(rng)
     return np.random.Generator(np.random.SFC64(seed)), seed
 
@@ -162,7 +165,7 @@ def count_list(batch: Batch, asked: Asked, seed: int, numbers: IntArray, limit: 
     """
     found = asked.engine
     out: list[Estimate] = []
-    together: list[tuple[int, DNF, Simplified | None]] = []  # left for an engine that takes them at once
+    together: list[tuple[int, DNF, Simplified | None]] = []  # what an engine that takes lists gets in one call
     for i in range(len(batch)):
         if i and limit.expired:
             break
@@ -184,7 +187,7 @@ def count_list(batch: Batch, asked: Asked, seed: int, numbers: IntArray, limit: 
 
 
 def _prepare(dnf: DNF, found: Engine, limit: Limit) -> tuple[Estimate | None, DNF, Simplified | None]:
-    """(the answer, if it takes no engine; what the engine is to count; how its answer becomes the whole's)."""
+    """(the answer if no engine is needed for it, the formula for the engine, how its answer becomes the whole's)."""
     log_prob = trivial_log_prob(dnf)
     if log_prob is not None:
         why = "no clause" if log_prob else "an empty clause"
@@ -199,7 +202,10 @@ def _prepare(dnf: DNF, found: Engine, limit: Limit) -> tuple[Estimate | None, DN
 
 
 def _complete(estimate: Estimate, dnf: DNF, simple: Simplified | None, limit: Limit) -> Estimate:
-    """The engine's answer with bounds, if it came without, and that of the whole formula from it."""
+    """The answer for the whole formula from the engine's answer for what was left of it.
+
+    An engine's answer without certified bounds gets them here.
+    """
     if not estimate.met and estimate.log_certified_lower == -math.inf:
         estimate = clip(estimate, *certified_bounds(dnf, seconds=limit.seconds_left))
     if simple is None:

@@ -50,7 +50,8 @@ def lbp(
         raise ValueError(f"damping must lie in [0, 1), not {damping}")
     if iterations < 1:
         raise ValueError(f"iterations must be positive, not {iterations}")
-    # Reading the messages costs about an iteration, for which time must be left; before the first one, by its size.
+    # Turning messages into an answer costs about an iteration, so time for one must be left. How long an iteration
+    # takes is guessed from the size of the formula before the first, and measured after it.
     change, done, step = math.inf, 0, SECONDS_PER_LITERAL * dnf.num_literals
     log_z = 0.0
     if limit.seconds_left > 2.0 * step:

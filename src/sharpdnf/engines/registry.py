@@ -40,12 +40,13 @@ class Engine:
     simplify: bool = True
     """Whether the front door hands it the simplified formula."""
     extra: str | None = None
-    """The optional install it needs."""
+    """The extra of the package that it needs, as in ``pip install sharpdnf[extra]``; None if it needs none."""
     run_many: Callable[..., list[Estimate]] | None = None
-    """The same for a list of formulas at once, where that is faster than one by one."""
+    """A function that counts a list of formulas at once, for engines that are faster so; else None."""
     run_batch: Callable[..., dict[str, Any]] | None = None
-    """The same for a Batch, with no Python object a formula: takes ``of``, ``seed`` and ``numbers``, one a formula, and
-    returns columns."""
+    """A function that counts a whole Batch without a Python object for each formula, else None.
+
+    It also takes ``of``, ``seed`` and ``numbers`` (one per formula), and returns columns."""
     counts_models: bool = False
     """Whether it sets ``count`` to the number of models itself where all probabilities are 1/2; then it gets the
     formula as it is."""
@@ -136,7 +137,7 @@ def check_options(found: Engine, options: dict[str, Any]) -> None:
 
 
 def _fits(value: object, annotation: str) -> bool:
-    """Whether a value is what the annotation says; other types than these are the engine's own matter."""
+    """Whether a value has the annotated type. Types that are not known here are left for the engine to check."""
     names = annotation.split(" | ")
     if not TYPES.keys() >= set(names):
         return True

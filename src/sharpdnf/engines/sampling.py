@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -34,8 +33,7 @@ def successes_needed(epsilon: float, delta: float) -> int:
     success more than the least.
     """
     check_tolerance(epsilon, delta)
-    k: int = _native.successes_needed(epsilon, delta)
-    return k
+    return _native.successes_needed(epsilon, delta)
 
 
 @functools.lru_cache(maxsize=256)
@@ -46,8 +44,7 @@ def draws_needed(epsilon: float, delta: float) -> int:
     (``native/kernels/stopping.hpp``); at (0.1, 0.05) Hoeffding's inequality asks for 185.
     """
     check_tolerance(epsilon, delta)
-    draws: int = _native.additive_draws(epsilon, delta)
-    return draws
+    return _native.additive_draws(epsilon, delta)
 
 
 @engine(
@@ -70,7 +67,7 @@ def sampling(
     if guarantee == "additive":
         return _additive(dnf, epsilon=epsilon, delta=delta, rng=rng, limit=limit)
     k = successes_needed(epsilon, delta)
-    draws, successes, complete, log_scale, chosen, operations, *_ = _native.sample(
+    found = _native.sample(
         *dnf.arrays,
         seed=int(rng.integers(2**63)),
         successes=k,
@@ -80,27 +77,53 @@ def sampling(
         estimator=ESTIMATORS.index(estimator),
         marginals=False,
     )
-    info = {"estimator": ESTIMATORS[chosen], "log_scale": log_scale, "operations": operations}
-    drawn = {"draws": draws, "successes": successes, "complete": complete}
+    info = {
+        "estimator": ESTIMATORS[found.estimator],
+        "log_scale": found.log_scale,
+        "operations": found.operations,
+    }
     return from_draws(
-        drawn, "sampling", guarantee="relative", epsilon=epsilon, delta=delta, log_scale=log_scale, info=info
+        found, "sampling", guarantee="relative", epsilon=epsilon, delta=delta, log_scale=found.log_scale, info=info
     )
 
 
 def _additive(dnf: DNF, *, epsilon: float, delta: float, rng: np.random.Generator, limit: Limit) -> Estimate:
     """The mean of so many direct draws that it is within epsilon, by the exact binomial tails."""
-    seed = int(rng.integers(2**63))
-    arguments = {"seed": seed, "successes": UNLIMITED, "threads": limit.threads, "seconds": limit.seconds_left}
-    arguments |= {"marginals": False, "estimator": 1}
-    wanted = draws_needed(epsilon, delta)
-    draws, successes, complete, _, _, operations, *_ = _native.sample(*dnf.arrays, max_draws=wanted, **arguments)
-    drawn = {"draws": draws, "successes": successes, "complete": complete}
-    info = {"estimator": "direct", "operations": operations}
-    return from_draws(drawn, "sampling", guarantee="additive", epsilon=epsilon, delta=delta, info=info)
+    found = _native.sample(
+        *dnf.arrays,
+        seed=int(rng.integers(2**63)),
+        successes=UNLIMITED,
+        max_draws=draws_needed(epsilon, delta),
+        threads=limit.threads,
+        seconds=limit.seconds_left,
+        estimator=ESTIMATORS.index("direct"),
+        marginals=False,
+    )
+    info = {"estimator": "direct", "operations": found.operations}
+    return from_draws(found, "sampling", guarantee="additive", epsilon=epsilon, delta=delta, info=info)
+
+
+class Drawn(Protocol):
+    """What the kernels that draw say of their 0/1 draws; ``complete`` if so many came as the stopping rule wants."""
+
+    @property
+    def draws(self) -> int: ...
+    @property
+    def successes(self) -> int: ...
+    @property
+    def complete(self) -> bool: ...
+
+
+class Draws(NamedTuple):
+    """The draws of one answer out of several."""
+
+    draws: int
+    successes: int
+    complete: bool
 
 
 def from_draws(
-    drawn: Mapping[str, Any],
+    drawn: Drawn,
     engine: str,
     *,
     guarantee: str,
@@ -114,7 +137,7 @@ def from_draws(
     ``complete`` says that the stopping rule of the guarantee came to its end. If it did not, the mean so far comes back
     with no promise but its interval, which holds with probability 1 - delta whenever the draws were stopped.
     """
-    draws, successes, complete = drawn["draws"], drawn["successes"], bool(drawn["complete"])
+    draws, successes, complete = drawn.draws, drawn.successes, drawn.complete
     sure = min(0.0, log_scale)
     if complete and guarantee == "relative":
         log_prob = min(sure, log_scale + math.log((successes - 1) / (draws - 1)))
@@ -162,20 +185,21 @@ class SampledMarginals:
     draws: int
     successes: int
     complete: bool
+    log_scale: float
+    """P(formula) is exp(log_scale) times the probability of a success."""
 
 
-def sample_marginals(
-    dnf: DNF, *, epsilon: float, delta: float, rng: np.random.Generator, limit: Limit
-) -> SampledMarginals:
-    """Marginals and count from one set of samples.
+def sample_marginals(dnf: DNF, *, successes: int, seed: int, limit: Limit) -> SampledMarginals:
+    """Marginals and count from one set of samples, drawn until there are so many successes.
 
-    A success is distributed as the formula's posterior. A variable that a block never drew is independent of the
-    outcome given what was drawn, so it counts with its prior: less variance, no bias.
+    A success is distributed as the formula's posterior, however long one waited for it, so the marginals have no bias.
+    A variable that a block never drew is independent of the outcome given what was drawn, so it counts with its prior:
+    less variance, still no bias.
     """
-    k = successes_needed(epsilon, delta)
-    draws, successes, complete, log_scale, _, _, true_count, seen, total = _native.sample(
+    k = successes
+    found = _native.sample(
         *dnf.arrays,
-        seed=int(rng.integers(2**63)),
+        seed=seed,
         successes=k,
         max_draws=UNLIMITED,
         threads=limit.threads,
@@ -183,12 +207,11 @@ def sample_marginals(
         estimator=0,
         marginals=True,
     )
-    if complete:
-        log_prob = log_scale + math.log((k - 1) / (draws - 1))
-    else:
-        log_prob = log_scale + safe_log(successes / draws if draws else 0.5)
-    posterior = (true_count + (total - seen) * dnf.prob) / total if total else dnf.prob.copy()
-    return SampledMarginals(min(0.0, log_prob), posterior, draws, successes, complete)
+    draws, total = found.draws, found.marginal_successes
+    mean = (k - 1) / (draws - 1) if found.complete else found.successes / draws if draws else 0.5
+    log_prob = min(0.0, found.log_scale + safe_log(mean))
+    posterior = (found.true_count + (total - found.seen) * dnf.prob) / total if total else dnf.prob.copy()
+    return SampledMarginals(log_prob, posterior, draws, found.successes, found.complete, found.log_scale)
 
 
 def label(
@@ -199,7 +222,8 @@ def label(
         return -math.inf, None
     limit = Limit(threads=1)
     if marginals:
-        found = sample_marginals(dnf, epsilon=epsilon, delta=delta, rng=rng, limit=limit)
+        k = successes_needed(epsilon, delta)
+        found = sample_marginals(dnf, successes=k, seed=int(rng.integers(2**63)), limit=limit)
         return found.log_prob, found.prob
     estimate = sampling(dnf, guarantee="relative", epsilon=epsilon, delta=delta, rng=rng, limit=limit)
     return estimate.log_prob, None

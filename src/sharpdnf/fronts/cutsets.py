@@ -194,7 +194,7 @@ def find_cut_sets(
     variables = _depth_first(circuit)
     level = np.empty(circuit.num_vars, dtype=np.int32)
     level[variables] = np.arange(circuit.num_vars)
-    stopped, level_of_node, lo, hi, root = _native.cut_sets(
+    found = _native.cut_sets(
         *circuit.arrays,
         circuit.prob,
         output=int(circuit.outputs[0]),
@@ -204,13 +204,13 @@ def find_cut_sets(
         max_nodes=max_nodes,
         seconds=(limit or Limit()).seconds_left,
     )
-    if stopped != "done":
-        why = "the time limit" if stopped == "time" else f"the limit of {max_nodes} nodes"
+    if found.stopped != "done":
+        why = "the time limit" if found.stopped == "time" else f"the limit of {max_nodes} nodes"
         raise LimitError(
             f"the minimal cut sets do not fit into {why}: ask for those up to an order or above a cut-off; "
             "the probability of the top event does not need them"
         )
-    return CutSets(level_of_node, lo, hi, root, variables)
+    return CutSets(found.level, found.lo, found.hi, found.root, variables)
 
 
 def _depth_first(circuit: Circuit) -> npt.NDArray[np.int64]:

@@ -193,7 +193,7 @@ def _run(block: Block, question: Question, so_far: Solved, limit: Limit, budget:
     of = np.array([block.links[i][2] for i in order] + [reduction.num_links + node for node in number], dtype=np.int64)
     needed = set(reduction.needed)
     can_fail = [network.node_prob[v] < 1.0 and reduction.num_links + v not in needed for v in number]
-    run: dict[str, Any] = _native.frontier(
+    run = _native.frontier(
         tail[order],
         head[order],
         np.full(len(order), not network.directed, dtype=np.uint8),
@@ -208,21 +208,19 @@ def _run(block: Block, question: Question, so_far: Solved, limit: Limit, budget:
         memory=limit.memory,
         seconds=limit.seconds_left,
     )
-    diagram = None
-    if run["kept"]:
-        diagram = Compiled(run["kind"], run["a"], run["b"], run["var"], np.zeros(0, dtype=np.int32), len(of))
-    return Part(block, run["yes"], run["no"], bool(run["complete"]), run["width"], run["states"], diagram, of)
+    diagram = Compiled.from_native(run.diagram, len(of))
+    return Part(block, run.yes, run.no, run.complete, run.width, run.states, diagram, of)
 
 
 def _order(
     tail: npt.NDArray[np.int32], head: npt.NDArray[np.int32], ends: list[int], num_nodes: int, limit: Limit
-) -> npt.NDArray[np.int64]:
+) -> npt.NDArray[np.int32]:
     """The best order of the links from several starts: terminals, nodes of few links, and some of all."""
     degree = np.bincount(np.concatenate([tail, head]), minlength=num_nodes)
     spread = np.linspace(0, num_nodes - 1, min(STARTS, num_nodes)).astype(np.int64)
     starts = dict.fromkeys([*ends, *np.argsort(degree, kind="stable")[:4].tolist(), *spread.tolist()])
-    order: npt.NDArray[np.int64] = _native.frontier_order(num_nodes, tail, head, list(starts), limit.seconds_left)
-    return order if len(order) == len(tail) else np.arange(len(tail))  # no time for an order: then any will do
+    order = _native.frontier_order(num_nodes, tail, head, list(starts), limit.seconds_left)
+    return order if len(order) == len(tail) else np.arange(len(tail), dtype=np.int32)  # no time: then any will do
 
 
 def _between(question: Question, all_links: bool) -> Reduction:

@@ -181,7 +181,7 @@ def _sampled(question: Question, asked: Asked, rng: np.random.Generator, limit: 
         max_draws=UNLIMITED if relative else draws_needed(asked.epsilon, asked.delta),
         of_failure=asked.of_failure,
     )
-    if drawn["impossible"]:
+    if drawn.impossible:
         return exact_estimate(-math.inf, "reach", delta=0.0, info={"why": "no way leads to a terminal"})
     estimate = from_draws(
         drawn,
@@ -189,7 +189,7 @@ def _sampled(question: Question, asked: Asked, rng: np.random.Generator, limit: 
         guarantee=asked.guarantee,
         epsilon=asked.epsilon,
         delta=asked.delta,
-        info={"looks": drawn["looks"], "of": asked.of},
+        info={"looks": drawn.looks, "of": asked.of},
     )
     if not asked.of_failure:
         return estimate
@@ -205,14 +205,24 @@ def _sampled(question: Question, asked: Asked, rng: np.random.Generator, limit: 
     )
 
 
-def _draw(question: Question, rng: np.random.Generator, limit: Limit, **asked: Any) -> Table:
+def _draw(
+    question: Question,
+    rng: np.random.Generator,
+    limit: Limit,
+    *,
+    successes: int,
+    max_draws: int,
+    of_failure: bool,
+    count_nodes: bool = False,
+) -> _native.ReachSample:
+    """Worlds, searched from the source, until so many successes or draws."""
     network = question.network
     both = np.zeros(0, dtype=np.int64) if network.directed else np.arange(network.num_links)
     start_of = np.concatenate([network.tail, network.head[both]])
     order = np.argsort(start_of, kind="stable")
     start = np.zeros(network.num_nodes + 1, dtype=np.int64)
     np.cumsum(np.bincount(start_of, minlength=network.num_nodes), out=start[1:])
-    table: Table = _native.reach(
+    return _native.reach(
         start,
         np.concatenate([network.head, network.tail[both]])[order],
         np.concatenate([np.arange(network.num_links), both])[order].astype(np.int32),
@@ -222,12 +232,13 @@ def _draw(question: Question, rng: np.random.Generator, limit: Limit, **asked: A
         terminals=list(question.terminals),
         hops=-1 if question.hops is None else question.hops,
         seed=int(rng.integers(2**63)),
-        count_nodes=asked.pop("count_nodes", False),
+        successes=successes,
+        max_draws=max_draws,
+        of_failure=of_failure,
+        count_nodes=count_nodes,
         threads=limit.threads,
         seconds=limit.seconds_left,
-        **asked,
     )
-    return table
 
 
 def _clip(estimate: Estimate, solved: Solved) -> Estimate:
@@ -310,8 +321,7 @@ def _reached_sampled(
     question: Question, draws: int, rng: np.random.Generator, limit: Limit
 ) -> tuple[FloatArray, int, bool]:
     drawn = _draw(question, rng, limit, successes=0, max_draws=draws, of_failure=False, count_nodes=True)
-    mean: FloatArray = drawn["reached"] / max(int(drawn["draws"]), 1)
-    return mean, int(drawn["draws"]), bool(drawn["complete"])
+    return drawn.reached / max(drawn.draws, 1), drawn.draws, drawn.complete
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ from sharpdnf.builder import Builder, Gate
 from sharpdnf.circuit import Circuit
 from sharpdnf.dnf import FloatArray
 from sharpdnf.engines.front import Seed, count, make_limit, make_rng
-from sharpdnf.engines.sampling import draws_needed, from_draws, successes_needed
+from sharpdnf.engines.sampling import Draws, draws_needed, from_draws, successes_needed
 from sharpdnf.errors import InvalidProgram, MissingExtra
 from sharpdnf.estimate import GUARANTEES, Estimate, Limit, check_tolerance, exact_estimate
 
@@ -62,7 +62,9 @@ class Program:
     """Variables whose probability was written t(_): it is to be learned."""
 
     @property
-    def arrays(self) -> tuple[npt.NDArray[Any], ...]:
+    def arrays(
+        self,
+    ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.int32], FloatArray]:
         return self.kind, self.arg, self.indptr, self.inputs, self.prob
 
 
@@ -150,14 +152,13 @@ def _sampled(
         seconds=limit.seconds_left,
     )
     out = {}
-    info = {"worlds": drawn["worlds"], "accepted": drawn["accepted"], "in circles": drawn["in_circles"]}
-    for (name, gate), hits, tried, done in zip(
-        program.queries, drawn["successes"].tolist(), drawn["trials"].tolist(), drawn["done"].tolist(), strict=True
-    ):
+    info = {"worlds": drawn.worlds, "accepted": drawn.accepted, "in circles": drawn.in_circles}
+    tallies = zip(drawn.trials.tolist(), drawn.successes.tolist(), drawn.done.tolist(), strict=True)
+    for (name, gate), (trials, successes, done) in zip(program.queries, tallies, strict=True):
         if gate in (FALSE, TRUE):
             out[name] = exact_estimate(0.0 if gate == TRUE else -math.inf, "trivial", seed=seed)
             continue
-        draws = {"draws": tried, "successes": hits, "complete": done}
+        draws = Draws(trials, successes, bool(done))
         found = from_draws(draws, "fixpoint", guarantee=guarantee, epsilon=epsilon, delta=delta, info=info)
         out[name] = found.replace(seed=seed, seconds=time.perf_counter() - started)
     return out
@@ -385,5 +386,6 @@ def _inside_first(program: Program, gates: set[int]) -> list[int]:
 
 def _components(program: Program, wanted: list[int]) -> tuple[list[list[int]], list[bool]]:
     """The strongly connected components that the wanted gates need, inputs first, and which of them are circles."""
-    gates, start, circle = _native.fixpoint_order(*program.arrays, outputs=wanted)
-    return [gates[a:b].tolist() for a, b in itertools.pairwise(start)], [bool(c) for c in circle]
+    found = _native.fixpoint_order(*program.arrays, outputs=wanted)
+    components = [found.gates[a:b].tolist() for a, b in itertools.pairwise(found.start)]
+    return components, [bool(c) for c in found.circle]

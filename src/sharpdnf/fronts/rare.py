@@ -36,7 +36,9 @@ class Elements:
     terminal: npt.NDArray[np.uint8]
 
     @property
-    def arrays(self) -> tuple[npt.NDArray[np.generic], ...]:
+    def arrays(
+        self,
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], npt.NDArray[np.float64], npt.NDArray[np.uint8]]:
         return self.start, self.end, self.rate, self.terminal
 
 
@@ -50,21 +52,21 @@ def sample_failure(
     if elements is None:
         return None
     scale = _native.creation_scale(*elements.arrays, seconds=limit.seconds_left)
-    if not scale["complete"] or scale["log_scale"] > USEFUL:
+    if not scale.complete or scale.log_scale > USEFUL:
         return None
     drawn = _native.creation_sample(
         *elements.arrays,
-        base=scale["base"],
-        step=scale["step"],
+        base=scale.base,
+        step=scale.step,
         seed=int(rng.integers(2**63)),
         successes=successes_needed(epsilon, delta),
         max_draws=UNLIMITED,
         threads=limit.threads,
         seconds=limit.seconds_left,
     )
-    info = {"log_scale": scale["log_scale"], "cut": scale["cut"], "looks": drawn["looks"], "of": "complement"}
+    info = {"log_scale": scale.log_scale, "cut": scale.cut, "looks": drawn.looks, "of": "complement"}
     failure = from_draws(
-        drawn, "creation", guarantee="relative", epsilon=epsilon, delta=delta, log_scale=scale["log_scale"], info=info
+        drawn, "creation", guarantee="relative", epsilon=epsilon, delta=delta, log_scale=scale.log_scale, info=info
     )
     return _whole(failure, solved)
 

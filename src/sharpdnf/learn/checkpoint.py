@@ -24,12 +24,12 @@ from sharpdnf.learn.model import load_network, load_weights, parse_tensors
 
 STATE_FILE = "checkpoint.json"
 MOMENTS = ("step", "exp_avg", "exp_avg_sq")
-"""What Adam keeps of every parameter it has moved."""
+"""The names of the tensors that Adam keeps for every parameter it has moved."""
 
 
 @dataclass
 class RunState:
-    """What a run knows beside its tensors."""
+    """What a run has to remember beside its tensors to be resumed."""
 
     step: int = 0
     seconds: float = 0.0
@@ -37,14 +37,14 @@ class RunState:
     variables: int = 0
     nodes: int = 0
     best: list[float] = field(default_factory=list)
-    """the best validation so far: (score, minus mean error)"""
+    """The best validation so far, as (score, minus the mean error); empty before the first."""
 
 
 def identity(config: Config) -> dict[str, Any]:
     """The part of a configuration that decides the result, as JSON knows it.
 
-    The number of processes is no part of it: they share the ``run.batches`` batches of a step, so it changes no formula
-    and no label, only the order in which gradients are added. A run may be resumed with another number.
+    The number of processes does not belong to it: they share the ``run.batches`` batches of a step, so it changes no
+    formula and no label, only the order in which gradients are added. A run may be resumed with another number.
     """
     table = asdict(config)
     for name in ("checkpoint_minutes", "threads", "device"):
@@ -62,7 +62,7 @@ def save_checkpoint(
     optimizer: torch.optim.Optimizer,
     average: nn.Module | None = None,
 ) -> None:
-    """Writes the tensors, then the JSON that makes them count, then forgets the checkpoint before."""
+    """Writes the tensors, then the JSON that makes them the current checkpoint, then removes the previous one."""
     tensors = {f"module.{name}": t for name, t in module.state_dict().items()}
     if average is not None:
         tensors |= {f"average.{name}": t for name, t in average.state_dict().items()}
@@ -81,6 +81,17 @@ def save_checkpoint(
     for old in directory.glob("checkpoint-*.safetensors"):
         if old.name != name:
             old.unlink(missing_ok=True)
+
+
+def checkpoint_step(directory: Path) -> int:
+    """The step of the checkpoint in ``directory``; -1 where no run has begun."""
+    return _read(directory).state.step if (directory / STATE_FILE).exists() else -1
+
+
+def checkpoint_files(directory: Path) -> dict[str, bytes]:
+    """What another folder needs to go on with the run: files by name, the one that makes the others count last."""
+    names = [_read(directory).file.name, *(name for name in ("log.csv",) if (directory / name).exists()), STATE_FILE]
+    return {name: (directory / name).read_bytes() for name in names}
 
 
 def load_checkpoint(
@@ -105,8 +116,11 @@ def load_checkpoint(
 
 
 def load_start(objective: nn.Module, network: nn.Module, directory: Path) -> None:
-    """Weights to start another run from: a run's checkpoint, which fills the whole objective, or a directory that holds
-    only a network, which fills the objective's ``network`` and leaves its heads as they are."""
+    """Fills the weights that a new run starts from.
+
+    ``directory`` is a run, whose checkpoint fills the whole objective, or holds only a network, which fills the
+    objective's ``network`` and leaves its heads as they are.
+    """
     if not (directory / STATE_FILE).exists():
         load_weights(network, load_network(directory).state_dict(), directory)
         return
@@ -116,7 +130,7 @@ def load_start(objective: nn.Module, network: nn.Module, directory: Path) -> Non
 
 @dataclass(frozen=True)
 class _Stored:
-    """What a run's directory holds, the tensors being the bytes that were written."""
+    """The checkpoint in a run's directory, once the hash has shown that the tensors are those that were written."""
 
     state: RunState
     config: Any

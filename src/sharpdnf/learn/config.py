@@ -24,10 +24,12 @@ def check(held: bool, message: str) -> None:
 
 @dataclass(frozen=True)
 class NetworkConfig:
+    """The shape of the network: the table [network]."""
+
     k: int = 128
-    """width of every node's state and message"""
+    """How many numbers the state and the message of every node have."""
     iterations: int = 8
-    """T, the message-passing iterations"""
+    """How many iterations of message passing there are (the paper's T)."""
 
     def __post_init__(self) -> None:
         for name, value in dataclasses.asdict(self).items():
@@ -53,30 +55,35 @@ class MixConfig:
 
     kind: str = "paper"
     num_vars: tuple[int, int] = (50, 1000)
-    """n is log-uniform in this range"""
+    """The range of the number of variables n, which is drawn log-uniformly."""
     weight: float = 1.0
     widths: tuple[int, ...] = (2, 3, 4, 5, 6, 8)
     mass: tuple[float, float] = (0.05, 6.0)
     max_clauses: int = 1000
     wide_weight: float = 1.0
-    """paper: how often settings with w >= 21, whose answers are nearly all about 0, are drawn beside the others"""
+    """For paper: how often a setting with w >= 21 is drawn for each draw of another one. Nearly all its answers are
+    about 0, so there is little to learn from it."""
     privileged: str = "random"
-    """paper, spread: formulas with privileged variables "always", "never" or, as in the paper's data, by a fair coin"""
+    """For paper and spread: whether formulas have privileged variables, "always", "never" or "random", which is a fair
+    coin as in the paper's data."""
     clauses: tuple[float, float] = (1000.0, 12000.0)
-    """hub: m is log-uniform in this range"""
+    """For hub: the range of the number of clauses m, which is drawn log-uniformly."""
     max_hubs: int = 3
-    """hub: one to this many variables stand in most clauses"""
+    """For hub: how many variables at most stand in most clauses; there is at least one."""
     least_share: float = 0.5
-    """hub: the smallest share of the clauses that a hub stands in"""
+    """For hub: the smallest share of the clauses that a hub stands in."""
     epsilon: float = 0.01
-    """the relative error of the labels, which may be missed with probability 0.05"""
+    """The relative error of the labels, which is exceeded with probability 0.05 at most."""
     start: float = 0.0
     stop: float = 1.0
 
     def __post_init__(self) -> None:
         check(self.kind in KINDS, f"data.mix kind must be one of {', '.join(KINDS)}, not {self.kind!r}")
-        check(2 <= self.num_vars[0] <= self.num_vars[1], f"data.mix num_vars {self.num_vars} is no range from 2 up")
-        check(0 < self.mass[0] <= self.mass[1], f"data.mix mass {self.mass} is no range of positive numbers")
+        check(
+            2 <= self.num_vars[0] <= self.num_vars[1],
+            f"data.mix num_vars must be a range from 2 up, not {self.num_vars}",
+        )
+        check(0 < self.mass[0] <= self.mass[1], f"data.mix mass must be a range above 0, not {self.mass}")
         check(0 < self.epsilon < 1, f"data.mix epsilon must lie between 0 and 1, not {self.epsilon}")
         check(0 < self.wide_weight <= 1, f"data.mix wide_weight must lie in (0, 1], not {self.wide_weight}")
         always = ("random", "always", "never")
@@ -84,22 +91,27 @@ class MixConfig:
         check(self.weight >= 0, f"data.mix weight must not be negative, not {self.weight}")
         check(len(self.widths) > 0 and min(self.widths) >= 1, "data.mix widths must be positive")
         check(self.max_clauses >= 1, "data.mix max_clauses must be positive")
-        check(1 <= self.clauses[0] <= self.clauses[1], f"data.mix clauses {self.clauses} is no range from 1 up")
+        check(
+            1 <= self.clauses[0] <= self.clauses[1], f"data.mix clauses must be a range from 1 up, not {self.clauses}"
+        )
         check(self.max_hubs >= 1, f"data.mix max_hubs must be positive, not {self.max_hubs}")
         check(0 < self.least_share <= 1, f"data.mix least_share must lie in (0, 1], not {self.least_share}")
 
 
 @dataclass(frozen=True)
 class DataConfig:
+    """What the network is trained and validated on: the table [data]."""
+
     source: str = "stream"
-    """"stream": fresh formulas from ``mix``; or the directory of a dataset, whose set ``train`` is used"""
+    """Where the formulas come from: "stream" draws fresh ones from ``mix``; otherwise it is the directory of a dataset,
+    whose set ``train`` is used."""
     mix: tuple[MixConfig, ...] = (MixConfig(),)
     batch_nodes: int = 2500
-    """literal and conjunction nodes (2 n + m) a batch; a larger formula is a batch of its own"""
+    """About how many literal and conjunction nodes (2 n + m) a batch has; a larger formula is a batch of its own."""
     prefetch: int = 8
-    """steps whose batches are made ahead by a side thread; 0 makes them in line"""
+    """For how many steps a side thread makes the batches ahead; with 0 they are made when they are needed."""
     validation: int = 128
-    """formulas of the validation slice"""
+    """How many formulas the network is validated on."""
     validation_vars: tuple[int, ...] = (50, 100, 250, 500, 1000)
 
     def __post_init__(self) -> None:
@@ -116,13 +128,18 @@ class DataConfig:
 
 @dataclass(frozen=True)
 class LossConfig:
+    """What training makes small: the table [loss]."""
+
     kind: str = "kl"
-    """"kl": the paper's; "robust": linear in large errors; "cauchy": robust, but logarithmic in large log errors"""
+    """The loss: "kl" is the paper's, "robust" is linear in large errors, "cauchy" is like robust but logarithmic in
+    large errors of the logarithm (``loss.py``)."""
     label_epsilon: float = 0.1
     label_delta: float = 0.05
-    """the label's sigma is log(1 + epsilon) / F^-1(1 - delta / 2), however tight the label is"""
+    """With ``label_epsilon`` the sigma that labels count with, log(1 + epsilon) / F^-1(1 - delta / 2); F is the normal
+    distribution. The labels themselves may be tighter."""
     dense: float = 0.0
-    """weight of the dense supervision: literal and clause posteriors and clause probabilities"""
+    """The weight of dense supervision, which trains the states to tell the posteriors of literals and clauses and the
+    probabilities of clauses; 0 leaves it out."""
 
     def __post_init__(self) -> None:
         check(self.kind in LOSSES, f"loss.kind must be one of {', '.join(LOSSES)}, not {self.kind!r}")
@@ -138,15 +155,16 @@ class OptimizerConfig:
     clip: float = 0.5
     warmup_steps: int = 200
     schedule: str = "cosine"
-    """"cosine" down to ``final`` of the peak, or "constant" """
+    """How the learning rate goes on after the warm-up: "cosine" falls to ``final`` times the peak, or "constant"."""
     final: float = 0.02
     average: float = 0.0
-    """d > 0: what is validated and kept is the moving average of the weights, average <- d average + (1 - d) weights"""
+    """With d > 0 a moving average of the weights is validated and kept, average <- d average + (1 - d) weights; with 0
+    the weights themselves are."""
     restarts: tuple[int, ...] = ()
-    """the steps at which a new cycle begins: from the averaged weights, with fresh moments and fresh heads of the dense
-    supervision, warm-up and schedule start again"""
+    """The steps at which a new cycle begins: from the averaged weights, with fresh moments and fresh heads of the dense
+    supervision, warm-up and schedule start again."""
     restart_rate: float = 0.4
-    """the peak rate of each cycle as a share of the peak of the cycle before"""
+    """The peak of the learning rate in each cycle, as a share of the peak in the cycle before."""
 
     def __post_init__(self) -> None:
         check(0 <= self.average < 1, "optimizer.average must lie in [0, 1)")
@@ -164,20 +182,21 @@ class OptimizerConfig:
 class RunConfig:
     seed: int = 0
     steps: int = 1000
-    """the length of the run in steps of the optimizer, whatever the clock says"""
+    """The length of the run in steps of the optimizer."""
     batches: int = 1
-    """batches a step, over which the gradient is averaged; processes share them, so their number must divide it"""
+    """How many batches a step averages the gradient over. Processes share them, so their number must divide this."""
     stop: int = 0
-    """end after this many steps of a schedule planned for ``steps``; 0 goes to its end"""
+    """The step after which the run ends early, although its schedule is planned for ``steps``; 0 means it does not."""
     epochs: float = 0.0
-    """with a dataset: passes over it, instead of steps"""
+    """With a dataset: how many passes over it to make, in place of ``steps``; 0 goes by ``steps``."""
     checkpoint_minutes: float = 3.0
     validate_steps: int = 200
-    """steps between two validations; the best weights so far are kept at each"""
+    """How many steps lie between two validations. The best weights so far are kept at each."""
     device: str = "cpu"
     threads: int = 1
     init: str = ""
-    """what to start from: the directory of a network or of a run, or an experiment file, which is then run first"""
+    """What the run starts from: the directory of a network or of another run, or an experiment file, which is then run
+    first; empty for random weights."""
 
     def __post_init__(self) -> None:
         check(self.steps >= 1 and self.epochs >= 0, "run.steps must be positive and run.epochs not negative")
@@ -196,14 +215,14 @@ class DatasetConfig:
     splits: tuple[str, ...] = ("structure",)
     seed: int = 0
     labels: str = "sampling"
-    """"sampling" or "klm", the paper's own"""
+    """Who labels the formulas: "sampling", or "klm", which is the paper's own."""
     train_epsilon: float = 0.01
     test_epsilon: float = 0.005
     delta: float = 0.05
     variant: str = "text"
     marginals: bool = False
     scale: float = 1.0
-    """share of the paper's number of formulas, for a smaller set of the same composition"""
+    """The share of the paper's number of formulas to make; below 1 the set is smaller, of the same composition."""
     shard_size: int = 512
 
     def __post_init__(self) -> None:
@@ -229,7 +248,7 @@ class Config:
 
 
 def read_config(path: Path) -> Config:
-    """An experiment file, or a ConfigError that names the key."""
+    """Reads an experiment file; a mistake in it is a ConfigError that names the key."""
     try:
         table = tomllib.loads(path.read_text())
     except OSError as error:
@@ -243,7 +262,7 @@ def read_config(path: Path) -> Config:
 
 
 def from_table(kind: type[Table], table: dict[str, Any], where: str) -> Table:
-    """A frozen table of ``kind`` from parsed TOML or JSON."""
+    """Turns a table of parsed TOML or JSON into the frozen dataclass ``kind``, checking every key and type."""
     check(isinstance(table, dict), f"{where.rstrip('.') or 'the file'} must be a table")
     hints = get_type_hints(kind)
     values = {}

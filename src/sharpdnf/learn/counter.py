@@ -58,9 +58,9 @@ class NeuralCounter:
         self.network = network.eval()
         self.residuals = residuals
         self.card = dict(card or {})
-        """What config.json says beside the network: data, recipe, seed, commit."""
+        """What config.json says about the network beside its shape: data, recipe, seed, commit."""
         self.memory = memory
-        """Bytes that an estimate may take; larger formulas are refused with the figure."""
+        """How many bytes an estimate may take. A formula that needs more is refused, with both figures."""
 
     @property
     def digest(self) -> str:
@@ -119,7 +119,7 @@ class NeuralCounter:
     def predict_batch(
         self, formulas: Sequence[DNF], *, delta: float = 0.05, after_block: Callable[[], None] = lambda: None
     ) -> list[Estimate]:
-        """Formulas taken together as one graph; those that need no network are answered without."""
+        """Estimates for formulas that go through the network as one graph; trivial formulas are answered without it."""
         check_delta(delta)
         start = time.perf_counter()
         out = [_trivial(dnf) for dnf in formulas]
@@ -175,7 +175,7 @@ class NeuralCounter:
         )  # fmt: skip
 
     def interval(self, dnf: DNF, log_prob: float, delta: float) -> tuple[float, float, str]:
-        """(log lower, log upper) around an estimate, and what they are; (-inf, 0) where there is no honest interval."""
+        """(log lower, log upper, what they are) around an estimate; (-inf, 0, why) where no interval can be given."""
         if self.residuals is None:
             return -math.inf, 0.0, "none: these weights carry no held-out residuals"
         unlike = unlike_training(dnf)
@@ -201,7 +201,8 @@ def one_thread() -> Iterator[None]:
 
 
 def _trivial(dnf: DNF) -> Estimate | None:
-    """No clause is false, an empty clause is true: neither has anything to pass messages along."""
+    """The answer for a formula without clauses (false) or with an empty one (true), for which no message would flow;
+    None for any other."""
     if dnf.num_clauses == 0:
         return exact_estimate(-math.inf, "neural", count=0, log_wmc=-math.inf)
     if int(dnf.widths.min()) == 0:

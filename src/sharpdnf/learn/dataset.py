@@ -40,9 +40,10 @@ def arrow() -> tuple[Any, Any]:
 
 
 class Dataset:
-    """A complete dataset, read by row group. ``shards`` are the files of one set, or of all.
+    """A complete dataset, read by row group. ``shards`` are the files of one set, or of all sets.
 
-    Their hashes are compared with the manifest's first: a file that was cut, emptied or exchanged is an error.
+    When it is opened, every file's hash is compared with the manifest: a file that was cut, emptied or exchanged is an
+    error.
     """
 
     def __init__(self, directory: Path, split: str | None = None) -> None:
@@ -52,13 +53,14 @@ class Dataset:
             entries = [(str(e["file"]), str(e["split"]), str(e["sha256"])) for e in manifest["shards"]]
         except FileNotFoundError:
             raise CheckpointError(
-                f"{directory} has no {MANIFEST}: no dataset, or its build has not finished; run dataset build again"
+                f"{directory} has no {MANIFEST}: it is not a dataset, or its build has not finished; "
+                "run sharpdnf dataset build again"
             ) from None
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise CheckpointError(f"{directory / MANIFEST} cannot be read: {error}") from None
         for file, _, _ in entries:
             if not SHARD_NAME.fullmatch(file):
-                raise CheckpointError(f"{directory / MANIFEST} names a file {file!r}, which is no shard of this folder")
+                raise CheckpointError(f"{directory / MANIFEST} names {file!r}, which is not a shard of this folder")
         wanted = {file: digest for file, name, digest in entries if split in (None, name)}
         self.shards = list(wanted)
         if not self.shards:

@@ -18,15 +18,17 @@ import numpy as np
 from sharpdnf.dnf import DNF, FloatArray, IntArray
 
 VARS, CLAUSES, WIDTHS = (20, 20_000), (10, 20_000), (1, 34)
-"""The sizes that training and calibration saw, with little room beyond."""
-APART_DEGREE = 6  # from here on a variable of one sign may be privileged or a hub
-MOST_APART = 4  # more of these than the paper's generator gives
+"""The smallest and largest sizes that training and calibration saw, with little room beyond."""
+APART_DEGREE = 6  # a variable in this many clauses, always with one sign, may be privileged or a hub
+MOST_APART = 4  # this many more of them than the paper's generator gives, ceil(ln n), are left out of the tests
 STANDARD_ERRORS = 4.0
+"""How far a share or a mean may be from its expectation before a formula is taken to be of another family."""
 FAREST = 2.2
-"""sqrt(n) times the largest distance to the uniform law, which exceeds x with probability about 2 exp(-2 x^2)"""
+"""The limit in the test of Kolmogorov and Smirnov: sqrt(n) times the largest distance to the uniform law exceeds x with
+probability about 2 exp(-2 x^2)."""
 
 
-PAIRS = 2000  # pairs of clauses that share a variable, looked at to see whether they share more
+PAIRS = 2000  # how many pairs of clauses that share a variable are looked at, to see whether they share more
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,7 @@ def _without_those_apart(dnf: DNF) -> _Variables:
 
 
 def _signs(plain: _Variables) -> str | None:
-    """A fair coin for each literal: half of all are negated, and few variables have one sign throughout."""
+    """Tests that signs look like fair coins: about half of all literals negated, few variables always with one sign."""
     total, negated = int(plain.degree.sum()), int(plain.negated.sum())
     if abs(negated - total / 2) > STANDARD_ERRORS * math.sqrt(total) / 2:
         return f"{negated / max(total, 1):.0%} of its literals are negated, not about half"
@@ -79,7 +81,7 @@ def _signs(plain: _Variables) -> str | None:
 
 
 def _probabilities(plain: _Variables) -> str | None:
-    """Uniform between 0 and 1, by the test of Kolmogorov and Smirnov."""
+    """Tests that probabilities are uniform between 0 and 1, by the test of Kolmogorov and Smirnov."""
     ordered, n = np.sort(plain.prob), len(plain.prob)
     if n == 0:
         return "too few of its variables are alike"
@@ -91,7 +93,8 @@ def _probabilities(plain: _Variables) -> str | None:
 
 
 def _degrees(plain: _Variables, width: int) -> str | None:
-    """A variance between those of the two generators, with much room: geometric degrees have long tails."""
+    """Tests that the variance of the degrees lies between those of the two generators, with much room beyond because
+    geometric degrees have long tails."""
     n, mean, variance = len(plain.degree), float(plain.degree.mean()), float(plain.degree.var())
     composition = mean * (mean - 1.0)
     independent = mean * max(1.0 - width / n, 0.0)
@@ -103,9 +106,9 @@ def _degrees(plain: _Variables, width: int) -> str | None:
 
 
 def _neighbours(dnf: DNF, plain: _Variables, width: int) -> str | None:
-    """Clauses that share a variable share others as seldom as if these had been drawn in proportion to their degrees.
+    """Tests that clauses that share a variable share others only as often as if these were drawn by their degrees.
 
-    Where variables come in groups, as edges of one corner of a network or rows that join, they share many.
+    Where variables come in groups, as the edges in one corner of a network or rows that join, clauses share many.
     """
     chosen = plain.kept[plain.degree >= 2]
     chosen = chosen[:: max(1, len(chosen) // PAIRS)]

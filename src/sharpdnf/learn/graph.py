@@ -32,7 +32,7 @@ class Edges:
 
     @cached_property
     def row_of_edge(self) -> Tensor:
-        """int64[edges], for devices on which the sum is a scatter."""
+        """int64[edges]: the row of every edge, for devices on which the sum is a scatter."""
         rows = torch.arange(self.num_rows, device=self.indptr.device)
         return torch.repeat_interleave(rows, self.indptr.diff())
 
@@ -70,11 +70,11 @@ class Graph:
     prob: Tensor
     """float32[N]: P(variable); may require a gradient."""
     conjunctions: Relation
-    """literal nodes [2N] -> conjunction nodes [M]"""
+    """The edges from literal nodes [2N] to conjunction nodes [M]."""
     disjunctions: Relation
-    """conjunction nodes [M] -> disjunction nodes [F]"""
+    """The edges from conjunction nodes [M] to disjunction nodes [F]."""
     var_indptr: tuple[int, ...]
-    """formula f owns variables ``var_indptr[f]:var_indptr[f + 1]``"""
+    """Where the variables of each formula begin: formula f owns ``var_indptr[f]:var_indptr[f + 1]``."""
 
     @property
     def num_vars(self) -> int:

@@ -1,6 +1,6 @@
 """The network without gradients, in bounded memory: the same steps (a)-(d), a block of nodes at a time, in place.
 
-Three arrays a layer are held (state, cell, message), whatever T is; the rest lives for one block. So a million
+Three arrays per layer are held (state, cell, message), whatever T is; the rest lives for one block. So a million
 variables and 750,000 clauses of width 3 need 4.4 GB at k = 128 where keeping old and new states takes twice that.
 """
 
@@ -23,13 +23,13 @@ BASE_BYTES = 300 << 20  # the tensor library itself, and the temporaries of one 
 
 
 def memory_needed(dnf: DNF, k: int) -> int:
-    """Bytes that estimating the formula takes: three float32 arrays a node, and the edges both ways."""
+    """How many bytes estimating the formula takes: three float32 rows per node, and the edges in both directions."""
     nodes = 2 * dnf.num_vars + dnf.num_clauses
     return BASE_BYTES + 3 * 4 * k * nodes + 32 * nodes + 64 * dnf.num_literals
 
 
 def gradient_memory_needed(dnf: DNF, k: int, iterations: int) -> int:
-    """Bytes that a gradient takes: every iteration keeps its layers, 16 rows of k a literal and 24 a conjunction."""
+    """How many bytes a gradient takes: every iteration keeps 16 rows of k per literal and 24 per conjunction."""
     rows = 16 * 2 * dnf.num_vars + 24 * dnf.num_clauses
     return BASE_BYTES + 4 * k * iterations * rows + 64 * dnf.num_literals
 
@@ -37,7 +37,10 @@ def gradient_memory_needed(dnf: DNF, k: int, iterations: int) -> int:
 def check_memory(needed: int, limit: int) -> None:
     """Refuses what would exceed the limit, with both figures."""
     if needed > limit:
-        raise LimitError(f"the formula needs {needed / 2**30:.1f} GB, the memory limit is {limit / 2**30:.1f} GB")
+        raise LimitError(
+            f"the formula needs {needed / 2**30:.1f} GB and the memory limit is {limit / 2**30:.1f} GB: "
+            "raise the limit, or choose an engine that is not neural"
+        )
 
 
 def run_in_blocks(

@@ -37,7 +37,7 @@ def _blocks(num_rows: int) -> Iterator[slice]:
 
 
 def sum_edges(edges: Edges, x: Tensor) -> Tensor:
-    """[rows, k] from [sources, k]: row r is the sum of x over its edges. No gradient."""
+    """[rows, k] from [sources, k]: row r is the sum of x over its edges, without a gradient."""
     if _kernels_apply(x):
         out = x.new_empty(edges.num_rows, x.shape[1])
         _native.aggregate(edges.indptr.numpy(), edges.indices.numpy(), x.detach().contiguous().numpy(), out.numpy())
@@ -72,7 +72,8 @@ def aggregate(relation: Relation, x: Tensor) -> Tensor:
 
 
 def _propagate(x: Tensor, layers: Sequence[Tensor], outputs: Sequence[Tensor | None]) -> None:
-    """Fills the layers' ``outputs``, of which only the last must be given."""
+    """Runs the layers one after the other and writes what each makes into ``outputs``; None there means not kept,
+    which is allowed for all but the last."""
     weights, biases = layers[0::2], layers[1::2]
     last = len(weights) - 1
     for rows in _blocks(len(x)):
@@ -164,7 +165,10 @@ def _step(
     gates: Tensor, with_base: bool, pairs: Sequence[Tensor], rows: slice, norms: tuple[Tensor, Tensor],
     cell: Tensor, out: tuple[Tensor, Tensor],
 ) -> None:  # fmt: skip
-    """The cell's next (state, cell) of some rows into ``out``, which may be the current ones: gates (+)= x_i W_i'."""
+    """Writes the next (state, cell) of some rows into ``out``, which may be the current ones.
+
+    ``gates`` gets the products of the inputs with their weights added, x_i W_i', before the elementwise half.
+    """
     for i, (x, weight) in enumerate(zip(pairs[0::2], pairs[1::2], strict=True)):
         if i == 0 and not with_base:
             torch.mm(x[rows], weight.t(), out=gates)
@@ -179,7 +183,7 @@ class _Cell(Function):
 
     Inputs come as pairs (x, weight); ``base`` is [targets, 4k] or, with ``spread``, [sources, 4k] to be spread along
     the relation's edges (the disjunction's message is the same for all conjunctions of a formula, so its product
-    is taken once a formula).
+    is taken once per formula).
     """
 
     @staticmethod
@@ -209,11 +213,8 @@ class _Cell(Function):
         dstate, dnew_cell = dstate.contiguous(), dnew_cell.contiguous()
         for rows in _blocks(len(cell)):
             d = dgates[rows] if has_base else dgates[: rows.stop - rows.start]
-            rowwise = (t[rows].numpy() for t in (gates, cell))
-            _native.lstm_backward(
-                *rowwise, gain.numpy(), shift.numpy(), dstate[rows].numpy(), dnew_cell[rows].numpy(), d.numpy(),
-                dcell[rows].numpy(), dgain.numpy(), dshift.numpy(),
-            )  # fmt: skip
+            given = (gates[rows], cell[rows], gain, shift, dstate[rows], dnew_cell[rows])
+            _native.lstm_backward(*(t.numpy() for t in (*given, d, dcell[rows], dgain, dshift)))
             for x, weight, dx, dw in zip(inputs, weights, dinputs, dweights, strict=True):
                 torch.mm(d, weight, out=dx[rows])
                 dw.addmm_(d.t(), x[rows])
@@ -252,7 +253,8 @@ class LayerNormLSTM(nn.Module):
         return lstm_elementwise(gates, cell, self.gain, self.shift)
 
     def forward_shared(self, memory: tuple[Tensor, Tensor], message: Tensor, spread: Relation) -> tuple[Tensor, Tensor]:
-        """The same for one message that many rows share: ``message`` [sources, k] reaches the rows along ``spread``."""
+        """The next (state, cell) where many rows share a message: ``message`` [sources, k] reaches them along
+        ``spread``, and is multiplied with its weights once, not once per row."""
         state, cell = memory
         input_weight, state_weight = self.weights
         base = F.linear(message, input_weight)

@@ -32,7 +32,10 @@ Penalty = Callable[[Tensor], Tensor]
 
 
 def label_sigma(epsilon: float, delta: float) -> float:
-    """sigma of the Gaussian fitted to log mu +- log(1 + epsilon) at confidence 1 - delta: 0.0486 at (0.1, 0.05)."""
+    """The sigma of a Gaussian that is within log(1 + epsilon) of its mean with probability 1 - delta.
+
+    At (0.1, 0.05) it is 0.0486.
+    """
     return math.log1p(epsilon) / NormalDist().inv_cdf(1.0 - delta / 2.0)
 
 
@@ -43,9 +46,9 @@ class Targets:
     clause_log_prob: Tensor
     """float32[M]"""
     clause_posterior: Tensor
-    """float32[M]: P(clause | formula) = p(clause) / P(formula)"""
+    """float32[M]: P(clause | formula), which is p(clause) / P(formula)."""
     literal_posterior: Tensor | None
-    """float32[2N] in the graph's order, positive literals first"""
+    """float32[2N]: P(literal | formula), positive literals first as in the graph; None if the labels have none."""
 
     @classmethod
     def of(cls, examples: Sequence[Example], device: str = "cpu") -> Targets:
@@ -67,13 +70,16 @@ def _tensor(array: np.ndarray, device: str) -> Tensor:
 
 
 def sigma_divergence(std: Tensor, sigma: float) -> Tensor:
-    """The terms of KL(prediction || label) in the predicted sigma; least, and 0, at sigma."""
+    """The part of KL(prediction || label) that depends on the predicted sigma; it is least, and 0, at ``sigma``."""
     ratio = std / sigma
     return 0.5 * (ratio.square() - 1.0) - torch.log(ratio)
 
 
 def kl(mean: Tensor, std: Tensor, log_prob: Tensor, sigma: float) -> Tensor:
-    """[F]: log(s2/s1) - 1/2 + (s1^2 + (m1 - m2)^2) / (2 s2^2), prediction 1, label 2."""
+    """[F]: KL(prediction || label) of two Gaussians, log(s2/s1) - 1/2 + (s1^2 + (m1 - m2)^2) / (2 s2^2).
+
+    m1 and s1 are mean and sigma of the prediction, m2 and s2 those of the label.
+    """
     return sigma_divergence(std, sigma) + 0.5 * ((mean - log_prob) / sigma).square()
 
 
@@ -112,7 +118,7 @@ class Heads(nn.Module):
 
 
 def answer_loss(config: LossConfig, mean: Tensor, std: Tensor, log_prob: Tensor) -> Tensor:
-    """The mean over the batch's formulas of the configured loss."""
+    """The configured loss, averaged over the formulas of the batch."""
     sigma = label_sigma(config.label_epsilon, config.label_delta)
     if config.kind == "kl":
         return kl(mean, std, log_prob, sigma).mean()

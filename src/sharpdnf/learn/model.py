@@ -27,7 +27,7 @@ from sharpdnf.learn.graph import Graph
 from sharpdnf.learn.layers import LayerNormLSTM, Perceptron, aggregate
 
 Memory = tuple[Tensor, Tensor]
-"""(state, cell) of the nodes of one layer, each [nodes, k]"""
+"""The (state, cell) of the nodes of one layer, each of shape [nodes, k]."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class States:
 
 
 class Network(nn.Module):
-    """Batch of formulas -> mean and standard deviation of a Gaussian over log P(formula)."""
+    """The network: from a batch of formulas to the mean and standard deviation of a Gaussian over log P(formula)."""
 
     def __init__(self, config: NetworkConfig | None = None) -> None:
         super().__init__()
@@ -63,9 +63,10 @@ class Network(nn.Module):
         return sum(p.numel() for p in self.parameters())
 
     def encode(self, graph: Graph, f_enc: Callable[[Tensor], Tensor] | None = None) -> States:
-        """v_{x,0}: f_enc(p) for literals (f_enc(1 - p) for negated ones), v_c and v_d for the others.
+        """The states before the first iteration, v_{x,0}: f_enc(p) for a literal, f_enc(1 - p) for a negated one, and
+        the learned v_c and v_d for conjunctions and disjunctions.
 
-        ``f_enc`` may be handed in as another way of computing the same.
+        ``f_enc`` may be handed in as another way of computing the same function.
         """
         literal_prob = torch.cat([graph.prob, 1.0 - graph.prob])
         literals = (f_enc or self.f_enc)(literal_prob.to(self.v_c.dtype).unsqueeze(1))
@@ -127,7 +128,10 @@ class Network(nn.Module):
 
 
 def check_device(name: str, what: str = "device") -> None:
-    """Refuses a device that this machine or this build of torch has not got; ``what`` is where it was asked for."""
+    """Refuses a device that this machine, or this build of torch, does not have.
+
+    ``what`` says in the error where the device was asked for.
+    """
     try:
         torch.zeros(1, device=torch.device(name))
     except (RuntimeError, AssertionError) as error:

@@ -39,11 +39,11 @@ class Example:
     dnf: DNF
     log_prob: float
     posterior: FloatArray | None
-    """P(variable | formula), float64[n]"""
+    """float64[n]: P(variable | formula), or None if it was not asked for."""
 
 
 def num_nodes(dnf: DNF) -> int:
-    """What a formula costs the network: its literal and conjunction nodes."""
+    """How many literal and conjunction nodes the network needs for a formula, which decides its cost."""
     return 2 * dnf.num_vars + dnf.num_clauses
 
 
@@ -124,7 +124,10 @@ def validation_slice(data: DataConfig, label: Labeller, seed: int) -> list[Examp
 
 
 def pack(items: Iterable[Item], size: Callable[[Item], int], room: int) -> list[list[Item]]:
-    """Neighbouring items together, each batch with sizes of at most ``room`` in all; a larger item is a batch alone."""
+    """Cuts the items, in their order, into batches whose sizes add up to at most ``room``.
+
+    An item larger than that is a batch of its own.
+    """
     batches: list[list[Item]] = []
     left = 0
     for item in items:

@@ -3,17 +3,16 @@
 A run is a pure function of its configuration: batch b of step s is rebuilt from (seed, s, b), so a resumed run
 continues bit for bit. With torchrun, process r of R takes batches r, r + R, ... of each step and gradients are averaged
 (DDP), so the number of processes changes the order of additions and nothing else; it may change when a run is resumed.
+They may run on several machines, of which only the first needs the run's folder (see ``processes``).
 """
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import copy
 import csv
 import io
 import math
-import os
 import signal
 import threading
 import time
@@ -29,20 +28,22 @@ from sharpdnf.errors import ConfigError, SharpDNFError
 from sharpdnf.files import make_folder, sole_writer, write_atomically
 from sharpdnf.learn.checkpoint import RunState, load_checkpoint, load_start, save_checkpoint
 from sharpdnf.learn.config import Config, OptimizerConfig
+from sharpdnf.learn.curve import draw_curves
 from sharpdnf.learn.dataset import Dataset, Epochs
 from sharpdnf.learn.graph import Graph
 from sharpdnf.learn.loss import Heads, Targets, accuracy, answer_loss, graph_of
 from sharpdnf.learn.model import Network, check_device, save_network
+from sharpdnf.learn.processes import lost_a_peer, peer_is_gone, process_group, send_weights, shared_checkpoint
 from sharpdnf.learn.stream import Example, Labeller, ahead, draw_batch, num_nodes, pack, validation_slice
 
-LOG_EVERY = 20  # steps a row of log.csv
+LOG_EVERY = 20  # how many steps make one row of log.csv
 LOG_FIELDS = ("step", "loss", "dense", "grad_norm", "learning_rate", "formulas", "variables", "nodes", "seconds",
               "val_loss", "val_error", "val_02", "val_05", "val_10", "val_15")  # fmt: skip
 
 
 @dataclass
 class Report:
-    """What a live progress line shows."""
+    """The state of a run, for a line of progress that is shown while it works."""
 
     step: int = 0
     steps: int = 0
@@ -86,7 +87,7 @@ def learning_rate(config: OptimizerConfig, step: int, steps: int) -> float:
 
 @dataclass
 class Trainer:
-    """One process of a run. ``train`` is the way in."""
+    """One process of a run. It is made by the function ``train``."""
 
     config: Config
     directory: Path
@@ -100,7 +101,7 @@ class Trainer:
     report: Report = field(default_factory=Report)
     objective: Objective = field(init=False)
     module: nn.Module = field(init=False)
-    """What is called for the loss: the objective, or where several processes train, its wrapper that averages."""
+    """What computes the loss: the objective, or, where several processes train, its wrapper that averages gradients."""
     optimizer: torch.optim.Optimizer = field(init=False)
     average: Network | None = field(init=False)
     """The moving average of the weights, if the configuration asks for one."""
@@ -119,22 +120,25 @@ class Trainer:
 
     def __post_init__(self) -> None:
         run = self.config.run
+        if run.batches % self.world:
+            raise ConfigError(f"run.batches = {run.batches} cannot be shared evenly by {self.world} processes")
         torch.manual_seed(run.seed)
         self.objective = Objective(self.config).to(run.device)
-        if run.init:
+        if run.init and self.rank == 0:
             load_start(self.objective, self.objective.network, Path(run.init))
+        if self.world > 1:
+            send_weights(self.objective)
         self.optimizer = torch.optim.Adam(
             self.objective.parameters(), lr=self.config.optimizer.learning_rate, betas=self.config.optimizer.betas
         )
         self.average = copy.deepcopy(self.objective.network) if self.config.optimizer.average > 0 else None
-        restored = load_checkpoint(self.directory, self.config, self.objective, self.optimizer, self.average)
+        with shared_checkpoint(self.directory, self.rank, self.world, run.device) as folder:
+            restored = load_checkpoint(folder, self.config, self.objective, self.optimizer, self.average)
         self.state = restored or self.state
         self.epochs = self._open_epochs()
         self.steps = self._count_steps()
         self.end = min(self.config.run.stop or self.steps, self.steps)
         self.module = self.objective
-        if run.batches % self.world:
-            raise ConfigError(f"run.batches = {run.batches} cannot be shared evenly by {self.world} processes")
         if self.world > 1:
             unused = self.config.network.iterations == 1
             self.module = nn.parallel.DistributedDataParallel(self.objective, find_unused_parameters=unused)
@@ -189,13 +193,15 @@ class Trainer:
 
     @property
     def network(self) -> Network:
-        """What the run is for: the average of the weights where one is kept, else the weights."""
+        """The network to validate and keep: the moving average of the weights where there is one, else the weights."""
         network: Network = self.objective.network if self.average is None else self.average
         return network
 
     def save(self) -> None:
+        """Writes a checkpoint, and draws the log so far into loss.png."""
         if self.rank == 0:
             save_checkpoint(self.directory, self.config, self.state, self.objective, self.optimizer, self.average)
+            draw_curves(self.directory / "log.csv", self.directory / "loss.png")
 
     def _restart(self) -> None:
         """Begins a cycle: with the averaged weights, and with heads and moments that know nothing yet.
@@ -244,7 +250,7 @@ class Trainer:
             self.sums[name] = self.sums.get(name, 0.0) + value
 
     def _sum_over_processes(self, *values: float) -> list[float]:
-        """What the log and the state say is about all processes, so that it does not depend on their number."""
+        """Adds up values over all processes, so that log and state do not depend on how many there are."""
         if self.world == 1:
             return list(values)
         together = torch.tensor(values, dtype=torch.float64, device=self.config.run.device)
@@ -253,7 +259,8 @@ class Trainer:
         return sums
 
     def _together(self, last: bool) -> contextlib.AbstractContextManager[None]:
-        """Processes exchange gradients once a step, with the last of its batches."""
+        """The context in which a batch's gradients are computed: processes exchange them once per step, with its last
+        batch."""
         if last or not isinstance(self.module, nn.parallel.DistributedDataParallel):
             return contextlib.nullcontext()
         apart: contextlib.AbstractContextManager[None] = self.module.no_sync()
@@ -261,7 +268,10 @@ class Trainer:
 
     @torch.no_grad()
     def _follow(self, average: Network) -> None:
-        """average <- d average + (1 - d) weights; a shorter memory at first, when the start is still in it."""
+        """Moves the average towards the weights: average <- d average + (1 - d) weights.
+
+        In the first steps d is smaller, so that the random start is forgotten sooner.
+        """
         begun = max((restart for restart in self.config.optimizer.restarts if restart <= self.state.step), default=0)
         decay = min(self.config.optimizer.average, (self.state.step - begun + 1) / (self.state.step - begun + 10))
         for kept, current in zip(average.parameters(), self.objective.network.parameters(), strict=True):
@@ -332,7 +342,7 @@ class Trainer:
 
 @contextlib.contextmanager
 def _whole() -> Iterator[None]:
-    """Ctrl-C waits for the end: weights and state change together or not at all, so what is saved can be resumed."""
+    """Holds Ctrl-C back until the block has ended, so that weights and state change together and can be resumed."""
     if threading.current_thread() is not threading.main_thread():  # only there do signals arrive
         yield
         return
@@ -354,40 +364,29 @@ def _tensorboard(directory: Path) -> Any:
     return SummaryWriter(str(directory / "tensorboard"))
 
 
-def _process_group(device: str) -> tuple[int, int]:
-    """(rank, world size): those of torchrun if it started us, else one process.
-
-    The group is made once and serves every stage: made anew, it would find the addresses of the one before in the
-    store, and a process that reads those waits forever for a peer that has gone.
-    """
-    if "TORCHELASTIC_RUN_ID" not in os.environ:
-        return 0, 1
-    import torch.distributed as dist
-
-    if not dist.is_initialized():
-        dist.init_process_group("nccl" if device.startswith("cuda") else "gloo")
-        atexit.register(dist.destroy_process_group)
-    return dist.get_rank(), dist.get_world_size()
-
-
 def train(
     config: Config, directory: Path, label: Labeller, show: Callable[[Report], None] = lambda report: None
 ) -> Network:
-    """Trains, or resumes, the run in ``directory``; leaves checkpoint, log.csv, best/ and final/ there."""
+    """Trains, or resumes, the run in ``directory``; leaves checkpoint, log.csv, loss.png, best/ and final/ there."""
     torch.set_num_threads(config.run.threads)
     check_device(config.run.device, "run.device")
     try:
         make_folder(directory)
     except OSError as error:
         raise SharpDNFError(f"{directory} cannot be made: {error.strerror}") from None
-    rank, world = _process_group(config.run.device)
-    with sole_writer(directory) if rank == 0 else contextlib.nullcontext():  # the first one writes
+    rank, world = process_group(config.run.device)
+    with sole_writer(directory) if rank == 0 else contextlib.nullcontext():  # only process 0 writes files
         trainer = Trainer(config, directory, label, show, rank, world)
         try:
             network = trainer.run()
         except KeyboardInterrupt:
             trainer.save()
             raise
+        except RuntimeError as error:
+            if not lost_a_peer(error, world):
+                raise
+            trainer.save()
+            raise peer_is_gone(trainer.state.step) from error
         if rank == 0:
             save_network(network, directory / "final", {"step": trainer.state.step})
         if world > 1:

@@ -8,12 +8,11 @@ refused by ``sharpdnf.learn.dataset.Dataset``, which reads what this module writ
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
-import os
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import as_completed
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from sharpdnf.bulk import in_any_order
 from sharpdnf.errors import CheckpointError, ConfigError
 from sharpdnf.files import make_folder, sole_writer, write_atomically
 from sharpdnf.generate import quarter_shifts
@@ -28,7 +28,6 @@ from sharpdnf.learn.config import DatasetConfig
 from sharpdnf.learn.dataset import MANIFEST, arrow, file_digest
 from sharpdnf.learn.stream import Labeller
 from sharpdnf.paper.sets import SETS, SPLITS, draw, member, num_distributions
-from sharpdnf.paper.workers import worker_pool
 from sharpdnf.streams import Stream, random_stream
 
 PLAN = "build.json"
@@ -62,7 +61,7 @@ def plan(config: DatasetConfig) -> list[Shard]:
 
 
 def label_formula(config: DatasetConfig, split: str, index: int, label: Labeller) -> dict[str, Any]:
-    """The row of formula ``index``: any example can be rebuilt alone."""
+    """The row of formula ``index`` of a set. It depends on nothing else, so any example can be rebuilt alone."""
     what = member(split, index, 0, config.seed)
     dnf = draw(what, config.seed, config.variant)
     epsilon = config.train_epsilon if split == "train" else config.test_epsilon
@@ -111,11 +110,13 @@ def build(
         _claim(config, directory)
         total = sum(len(s.indices) for s in shards)
         missing = [s for s in shards if _verified(config, directory, s) is None]
-        if missing:  # a damaged dataset is not complete, whatever was true before
+        if missing:  # a damaged dataset must not pass for complete because it once was
             (directory / MANIFEST).unlink(missing_ok=True)
         done = total - sum(len(s.indices) for s in missing)
         began, made = time.monotonic(), 0
-        for shard in _made(config, directory, missing, label, workers or os.cpu_count() or 1):
+        write = functools.partial(write_shard, config, directory, label=label)
+        for place, _ in in_any_order(write, missing, workers=workers):
+            shard = missing[place]
             made += len(shard.indices)
             pace = (time.monotonic() - began) / made
             yield shard.split, done + made, total, pace * (total - done - made)
@@ -145,21 +146,6 @@ def _verified(config: DatasetConfig, directory: Path, shard: Shard) -> str | Non
     except (OSError, ValueError):
         return None
     return digest if record == {"dataset": _dataset_digest(config), **_entry(shard, digest)} else None
-
-
-def _made(
-    config: DatasetConfig, directory: Path, shards: Sequence[Shard], label: Labeller, workers: int
-) -> Iterator[Shard]:
-    if workers == 1 or len(shards) <= 1:
-        for shard in shards:
-            write_shard(config, directory, shard, label)
-            yield shard
-        return
-    with worker_pool(min(workers, len(shards))) as pool:
-        futures = {pool.submit(write_shard, config, directory, shard, label): shard for shard in shards}
-        for future in as_completed(futures):
-            future.result()
-            yield futures[future]
 
 
 def _claim(config: DatasetConfig, directory: Path) -> None:

@@ -19,7 +19,8 @@ LEVELS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.975, 0.99
 VALUE_EDGES = (-30.0, -12.0, -5.0, -2.5, -1.0, -0.3, -0.05)
 SIZE_EDGES = (100, 1000, 5000)
 FEWEST = 40
-"""A cell with fewer residuals borrows those of all sizes, and is then made at least as wide as its own."""
+"""A cell of the table with fewer residuals than this takes those of all sizes together, and is then widened to cover
+at least its own."""
 CALIBRATION: dict[str, dict[str, int]] = {
     "paper": {"structure": 654, "size-10000": 29, "size-15000": 29, "fully-privileged": 163, "uniform": 163},
     "t32": {"structure": 163, "size-10000": 15},
@@ -29,8 +30,9 @@ CALIBRATION_SEED = 1
 
 
 def calibrate(weights: Path, out: Path, *, jobs: int = 1, say: Say = lambda line: None) -> int:
-    """Measures a network on held-out formulas of their own and puts the quantiles of its residuals into its
-    config.json; returns how many formulas there were. ``out`` keeps the labels and rows.
+    """Measures a network on formulas held out for this purpose and stores the quantiles of its residuals.
+
+    They go into the network's config.json; ``out`` keeps the labels and rows. Returns how many formulas there were.
     """
     with needs_extra("calibrating a network", "train"):
         from sharpdnf.learn.counter import NeuralCounter
@@ -38,9 +40,9 @@ def calibrate(weights: Path, out: Path, *, jobs: int = 1, say: Say = lambda line
     counter, model = NeuralCounter.from_pretrained(weights), weights.name
     out.mkdir(parents=True, exist_ok=True)
     labels = open_labels(out, CALIBRATION_SEED)
-    with Measurer(str(weights), model, counter, labels, jobs) as measurer:
-        for name, size in CALIBRATION.get(model, CALIBRATION["paper"]).items():
-            measure_set(out / "rows.csv", subset(name, size, CALIBRATION_SEED), measurer, say)
+    measurer = Measurer(str(weights), model, counter, labels, jobs)
+    for name, size in CALIBRATION.get(model, CALIBRATION["paper"]).items():
+        measure_set(out / "rows.csv", subset(name, size, CALIBRATION_SEED), measurer, say)
     rows = [row for row in read_records(out / "rows.csv", Row) if row.model == model]
     counter.residuals = fit_residuals(rows)
     counter.save_pretrained(weights)

@@ -19,7 +19,7 @@ Predictor = Callable[[Sequence[DNF]], list[Estimate]]
 
 
 def log_independent(dnf: DNF) -> float:
-    """log of 1 - prod(1 - p(C)): the answer if clauses were independent."""
+    """The logarithm of 1 - prod(1 - p(C)), which would be the probability if the clauses were independent events."""
     log_probs = dnf.clause_log_probs()
     if np.any(log_probs >= 0.0):
         return 0.0

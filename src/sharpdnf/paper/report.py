@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 
 from sharpdnf.dnf import FloatArray
-from sharpdnf.errors import CheckpointError, needs_extra
-from sharpdnf.files import replacing, write_atomically
+from sharpdnf.drawing import new_figure, save_figure
+from sharpdnf.errors import CheckpointError
+from sharpdnf.files import write_atomically
 from sharpdnf.paper.rows import Row, Runtime, Trace, read_records
 
 THRESHOLDS = (0.02, 0.05, 0.10, 0.15)
@@ -93,7 +94,7 @@ SET_TITLES = {
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table as text cells; ``number`` is the paper's, or a letter for what the paper has not."""
+    """A table as text cells. ``number`` is the paper's number, or a letter for a table that the paper does not have."""
 
     number: str
     title: str
@@ -129,7 +130,7 @@ def errors(rows: Sequence[Row], source: str) -> FloatArray:
 
 
 def _accuracy_lines(name: str, rows: Sequence[Row], paper: Accuracies) -> list[tuple[str, ...]]:
-    """The paper's line, ours with its interval, the two baselines."""
+    """The lines of one group of formulas: the paper's figures, ours with their intervals, and the two baselines."""
     if not rows:
         return []
     lines = [(name, "paper", "", *(f"{value:.2f}" for value in paper))]
@@ -255,7 +256,7 @@ def runtime_tables(runtimes: Sequence[Runtime]) -> list[Table]:
 
 
 def who_wins(runtimes: Sequence[Runtime]) -> str:
-    """Plainly: in how many cells the network is the faster one, and how many times as long it takes."""
+    """A sentence for each rival: in how many cells the network is faster, and how many times as long it takes."""
     seconds = {(r.engine, r.n, r.w): r.seconds for r in runtimes}
     cells = [(n, w) for engine, n, w in seconds if engine == "neural"]
     sentences = []
@@ -291,57 +292,56 @@ def tidy_accuracies(rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 
 def heat_map(rows: Sequence[Row], path: Path) -> None:
-    """Figure 3: where the network's estimates fall against the labels, in grey."""
-    plot = _matplotlib()
+    """Figure 3: where the network's estimates fall against the labels, and beside it how often they are how close.
+
+    The paper prints its heat map without numbers, so its accuracies of Table 2 stand beside ours instead.
+    """
+    figure, (left, right) = new_figure(10.6, 4.6, columns=2)
     from matplotlib import colors
 
     label = np.exp([row.log_label for row in rows])
     estimate = np.exp(np.minimum([row.log_prediction for row in rows], 0.0))
     bins = np.linspace(0.0, 1.0, 61)
     counts, _, _ = np.histogram2d(label, estimate, bins=[bins, bins])
-    figure, axes = plot.subplots(figsize=(5.4, 4.8), layout="constrained")
     # Logarithmic grey that starts visible: most labels lie within a cell of 0 or 1, and single formulas matter too.
     shades = colors.LinearSegmentedColormap.from_list("shades", ["0.75", "black"])
     scale = colors.LogNorm(1, max(counts.max(), 2))
     shown = np.ma.masked_equal(counts.T, 0)
-    image = axes.imshow(shown, origin="lower", extent=(0, 1, 0, 1), cmap=shades, norm=scale, aspect="equal")
-    axes.plot([0, 1], [0, 1], color="0.6", linewidth=0.5, linestyle=":")
-    figure.colorbar(image, label="formulas in the cell", format="%d")
-    axes.set(xlabel="label", ylabel="network", title=f"Figure 3: structure test set, {len(rows)} formulas")
-    _save(plot, figure, path)
+    image = left.imshow(shown, origin="lower", extent=(0, 1, 0, 1), cmap=shades, norm=scale, aspect="equal")
+    left.plot([0, 1], [0, 1], color="tab:red", linewidth=0.8, linestyle="--", label="estimate = label")
+    left.legend(loc="upper left")
+    figure.colorbar(image, ax=left, label="formulas in the cell", format="%d")
+    left.set(xlabel="label", ylabel="network", title=f"Figure 3: structure test set, {len(rows)} formulas")
+    close = np.sort(errors(rows, "log_prediction"))
+    share = 100.0 * np.arange(1, len(close) + 1) / len(close)
+    right.step([0.0, *close, 0.2], [0.0, *share, 100.0], where="post", color="black", label="here")
+    paper = PAPER_OVERALL["paper"]["structure"]
+    right.plot(THRESHOLDS, paper, "D", color="tab:red", label="the paper, Table 2")
+    for threshold, value in zip(THRESHOLDS, paper, strict=True):
+        ours = 100.0 * float(np.mean(close <= threshold))
+        note = f"paper {value:.2f}\nhere {ours:.2f}"
+        right.annotate(note, (threshold, value), xytext=(0, -32), textcoords="offset points", ha="center", fontsize=8)
+    right.set(xlim=(0, 0.17), ylim=(0, 104), xlabel="additive error", ylabel="formulas within it (%)")
+    right.set_title("How close the estimates are")
+    right.legend(loc="lower right")
+    save_figure(figure, path)
 
 
 def trace_figure(traces: Sequence[Trace], path: Path) -> None:
     """Figure 4: the estimate after every iteration, red small and blue high; the label in the last column."""
-    plot = _matplotlib()
     formulas, iterations = sorted({t.formula for t in traces}), sorted({t.iteration for t in traces})
     grid = np.full((len(formulas), len(iterations) + 1), np.nan)
     for t in traces:
         grid[formulas.index(t.formula), iterations.index(t.iteration)] = math.exp(min(t.log_estimate, 0.0))
         grid[formulas.index(t.formula), -1] = math.exp(min(t.log_label, 0.0))
-    figure, axes = plot.subplots(figsize=(6.4, 4.8), layout="constrained")
+    figure, axes = new_figure(6.4, 4.8)
     image = axes.imshow(grid, cmap="RdBu", vmin=0.0, vmax=1.0, aspect="auto")
     axes.axvline(len(iterations) - 0.5, color="black", linewidth=2)
     axes.set_xticks(range(len(iterations) + 1), [str(i) for i in iterations] + ["label"])
     axes.set_yticks(range(0, len(formulas), 2), [str(f) for f in formulas[::2]])
     axes.set(xlabel="message-passing iteration", ylabel="formula", title="Figure 4: estimates over the iterations")
     figure.colorbar(image, label="probability")
-    _save(plot, figure, path)
-
-
-def _save(plot: Any, figure: Any, path: Path) -> None:
-    with replacing(path) as file:
-        figure.savefig(file, format="png", dpi=150)
-    plot.close(figure)
-
-
-def _matplotlib() -> Any:
-    with needs_extra("drawing figures", "train"):
-        import matplotlib
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    return pyplot
+    save_figure(figure, path)
 
 
 def write_report(source: Path, out: Path) -> list[Path]:
@@ -388,8 +388,8 @@ def _preamble(rows: Sequence[Row]) -> str:
     return (
         f"Formulas measured: {counted or 'none'}. Weights (sha256): {weights or '-'}. "
         f"Labels: relative error {epsilon or '-'} (0 is exact). In brackets "
-        "95 % Wilson intervals. Where a set is smaller than the paper's it is a seeded stratified subset, one "
-        "distribution a formula. Training draws fresh formulas of the training composition, so the Training Set lines "
-        "are formulas drawn like those, not formulas seen. `conditioned` is the engine of that name (no guarantee, "
+        "95 % Wilson intervals. Where a set is smaller than the paper's it is a seeded stratified subset with one "
+        "distribution per formula. Training draws fresh formulas of the training composition, so the lines of the "
+        "Training Set are formulas drawn like those, not formulas seen. `conditioned` is an engine (no guarantee, "
         "deterministic, linear time); `independent clauses` is 1 - prod(1 - p(C))."
     )

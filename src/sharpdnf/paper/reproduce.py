@@ -41,7 +41,8 @@ SUBSETS: dict[str, dict[str, int]] = {
     "t2": {"train": 163, "structure": 327, "size-10000": 58, "size-15000": 58},
     "t32": {"train": 41, "structure": 163, "size-10000": 15, "size-15000": 15},
 }  # fmt: skip
-"""Formulas by network and set when not everything is run; other networks are measured like ``paper``."""
+"""How many formulas of each set are measured, by network, unless everything is asked for. A network that is not named
+here is measured like ``paper``."""
 
 
 def reproduce(
@@ -68,15 +69,15 @@ def reproduce(
         raise CheckpointError("no network is shipped with this build: name a directory of weights")
     counters = {Path(name).name: NeuralCounter.from_pretrained(name) for name in chosen}
     if len(counters) < len(chosen):
-        raise ValueError("two of the networks have one name, which their rows go by: rename a directory")
+        raise ValueError("two of the networks have the same name, and rows are kept by name: rename a directory")
     out.mkdir(parents=True, exist_ok=True)
     labels = open_labels(out, seed)
     for name, (model, counter) in zip(chosen, counters.items(), strict=True):
         sizes = SUBSETS.get(model, SUBSETS["paper"])
         wanted = {s: subset(s, None if full else sizes[s], seed) for g in groups for s in GROUPS[g] if s in sizes}
-        with Measurer(name, model, counter, labels, jobs) as measurer:
-            for members in wanted.values():
-                measure_set(out / "rows.csv", members, measurer, say)
+        measurer = Measurer(name, model, counter, labels, jobs)
+        for members in wanted.values():
+            measure_set(out / "rows.csv", members, measurer, say)
     main = next(iter(counters)) if "paper" not in counters else "paper"
     if "trace" in groups:
         pool = [member for member in subset("structure", SUBSETS["paper"]["structure"], seed) if member.num_vars <= 500]
@@ -106,7 +107,7 @@ def measure_runtimes(
         "conditioned": (functools.partial(run_engine, "conditioned"), 5),
     }
     out = []
-    for run, _ in engines.values():  # what is loaded at first use is no part of the times
+    for run, _ in engines.values():  # one call ahead, so that loading at first use does not count
         run(paper(PaperSpec(100, 75, 5), np.random.default_rng(0)))
     for width in PAPER_RUNTIMES:
         for n in sizes:

@@ -57,7 +57,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """The estimate after one message-passing iteration."""
+    """The network's estimate for one formula after one iteration of message passing."""
 
     model: str
     formula: int
@@ -68,7 +68,7 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """Seconds an engine took on one formula of the runtime table, best of ``runs``."""
+    """How many seconds an engine took on one formula of the runtime table, the best of ``runs`` runs."""
 
     engine: str
     n: int

@@ -2,8 +2,8 @@
 
 Table 1 gives the training sizes; every valid (width, clauses) setting of a size is represented equally, half of the
 formulas have privileged variables, and each has four distributions. The structure test set has 13,080 formulas of the
-same composition, as have ``fully-privileged`` and ``uniform``; the size sets have one distribution a formula, 12 and 4
-formulas a setting. ``structure-code`` and ``size-code`` are the same from the generator's variant ``code``.
+same composition, as have ``fully-privileged`` and ``uniform``; the size sets have one distribution per formula, 12 and
+4 formulas per setting. ``structure-code`` and ``size-code`` are the same from the generator's variant ``code``.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Member:
     num_clauses: int
     width: int
     family: str
-    """plain, privileged or uniform"""
+    """How its variables are chosen: "plain", "privileged" or "uniform"."""
 
 
 def num_distributions(name: str) -> int:
@@ -86,7 +86,7 @@ def draw(what: Member, seed: int = 0, variant: str = "text") -> DNF:
 def subset(name: str, size: int | None, seed: int = 0) -> list[Member]:
     """``size`` examples stratified by number of variables and setting, one distribution each; None for the whole set.
 
-    The strata keep the set's proportions. Taking one distribution a formula keeps the examples independent.
+    The strata keep the set's proportions. Taking one distribution per formula keeps the examples independent.
     """
     sizes, shifts = SETS[name], num_distributions(name)
     total = sum(sizes.values())

@@ -17,6 +17,7 @@ from sharpdnf.sql.emit.circuits import AnyFormulas, CircuitFormulas
 from sharpdnf.sql.emit.lineage import Rows
 from sharpdnf.sql.expected import Expected
 from sharpdnf.sql.explain import influences
+from sharpdnf.sql.ways import LINEAGE, Route
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,9 +75,14 @@ class Answers:
         self._number_of_answer, self._found = number_of_answer, found
         self._database, self._expected = database, expected
         self._known, self._reading = known, reading
+        self.route = Route(LINEAGE)
 
     def __len__(self) -> int:
         return len(self.counts.prob)
+
+    def plan(self) -> Route:
+        """Which way the query went, and why not a stronger one; as text: one line a way."""
+        return self.route
 
     @property
     def prob(self) -> Any:

@@ -13,11 +13,12 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from sharpdnf.dnf import IntArray
-from sharpdnf.errors import NoUncertainTable, SQLError, UncertainTableError
+from sharpdnf.errors import NoUncertainTable, SQLError, UncertainTableError, UnsupportedSQL
 from sharpdnf.estimate import check_tolerance
 from sharpdnf.sql.answers import Answers
 from sharpdnf.sql.backends.names import quoted
 from sharpdnf.sql.backends.protocol import Backend, LineageRows, Relation, Uncertain
+from sharpdnf.sql.bind.scope import UnknownColumn
 from sharpdnf.sql.bind.tables import Environment, Tables
 from sharpdnf.sql.counting import Counts, Options, Progress, certain, count_with_progress
 from sharpdnf.sql.emit.circuits import AnyFormulas, formulas_of
@@ -28,6 +29,7 @@ from sharpdnf.sql.expected import expected_values
 from sharpdnf.sql.limits import watched
 from sharpdnf.sql.ordering import order_of
 from sharpdnf.sql.parse.allowed import check_functions
+from sharpdnf.sql.parse.faithful import standing
 from sharpdnf.sql.plan import Plan, make_plan
 from sharpdnf.sql.topk import decide
 from sharpdnf.sql.uncertain import (
@@ -43,6 +45,10 @@ from sharpdnf.sql.uncertain import (
     has_changed,
     layout,
 )
+from sharpdnf.sql.ways import CIRCUIT, LINEAGE, WORLDS, Route, choose
+from sharpdnf.sql.worlds.answers import row_answers
+from sharpdnf.sql.worlds.play import NotKeptApart, play
+from sharpdnf.sql.worlds.script import Script, make_script
 
 ATTEMPTS = 5
 """How often a query is planned anew because a table got other columns meanwhile."""
@@ -222,22 +228,76 @@ class ProbDB:
             self._rows = Rows(prob, block)
         return self._rows
 
-    def _lineage(self, query: str) -> tuple[Plan, LineageRows, Events | None]:
+    def _choose(self, query: str, way: str | None = None) -> tuple[Plan | Script, Route]:
+        """The plan of the strongest way that can answer a query, and why no stronger one can."""
+        uncertain = self._uncertain()
+        found: tuple[Plan | Script, Route] = choose(
+            [
+                (LINEAGE, lambda: self._plan(query, circuits=False)),
+                (CIRCUIT, lambda: self._plan(query, circuits=True)),
+                (WORLDS, lambda: make_script(query, self.backend, uncertain)),
+            ],
+            way,
+        )
+        return found
+
+    def _plan(self, query: str, *, circuits: bool) -> Plan:
+        """As ``make_plan``; a name that only the rewriter does not find is no mistake of the query's."""
+        try:
+            return make_plan(query, self.backend, self._uncertain(), circuits=circuits)
+        except UnknownColumn as error:
+            if self.backend.describe(standing(query, self.backend.dialect)) is None:
+                raise
+            raise UnsupportedSQL(str(error)) from None
+
+    def plan(self, query: str) -> Route:
+        """Which way a query would go, and why not a stronger one; nothing is run."""
+        with watched(self.backend):
+            self._check_open()
+            return self._choose(query)[1]
+
+    def _lineage(self, query: str, plan: Plan) -> tuple[Plan, LineageRows, Events | None]:
         """The plan of a query and its rows, about the data of one moment."""
         for _ in range(ATTEMPTS):
-            plan = make_plan(query, self.backend, self._uncertain())
             with self.backend.snapshot():
-                current_plan = self._brought_up_to_date(plan)
-                if current_plan is not None:
-                    return current_plan, *self._run(current_plan)
+                renamed = self._brought_up_to_date(plan.text)
+                if renamed is not None:
+                    current = plan.renamed(renamed)
+                    return current, *self._run(current)
             self.refresh()
+            plan = make_plan(query, self.backend, self._uncertain(), circuits=bool(plan.steps))
         raise SQLError("the uncertain tables change faster than the query can be planned")
 
-    def _brought_up_to_date(self, plan: Plan) -> Plan | None:
-        """The plan over the rows as they are now; None if it must be made anew, as a table has other columns."""
+    def _worlds(self, query: str, script: Script, options: Options, route: Route) -> Answers:
+        """Plays the worlds of a query, about the data of one moment."""
+        together = True
+        for _ in range(ATTEMPTS):
+            copies = {self._declared[reading.key].copy for reading in script.readings()}
+            try:
+                with self.backend.snapshot():
+                    with watched(self.backend, options.timeout):
+                        current = self._brought_up_to_date(f"{query} {' '.join(sorted(copies))}")
+                    if current is not None:
+                        tables = {reading.key: self._declared[reading.key] for reading in script.readings()}
+                        played = play(
+                            self.backend, script, tables, lambda d: np.arange(len(d.prob)), options, route,
+                            lambda _: [], together=together,
+                        )  # fmt: skip
+                        return row_answers(played, script.tree, self, route)
+            except NotKeptApart:
+                together = False
+                continue
+            with watched(self.backend, options.timeout):
+                self.refresh()
+                script = make_script(query, self.backend, self._uncertain())
+        raise SQLError("the uncertain tables change faster than the query can be planned")
+
+    def _brought_up_to_date(self, text: str) -> dict[str, str] | None:
+        """Reads the tables of SQL anew whose rows have changed: old and new names of the numbered rows; None if the
+        query must be planned anew, as a table has other columns."""
         tables = list(self._declared.items())
         present = check_present(self.backend, [d for _, d in tables], planned=True)
-        copies = set(COPY.findall(plan.text))
+        copies = set(COPY.findall(text))
         renamed: dict[str, str] = {}
         for (key, old), there in zip(tables, present, strict=True):
             if old.copy not in copies:
@@ -245,7 +305,7 @@ class ProbDB:
             relation = old.uncertain.relation
             if layout(self.backend, relation) != old.layout or self._wasted() > SPARE:
                 return None
-            if there and not has_changed(self.backend, old, plan.text):
+            if there and not has_changed(self.backend, old, text):
                 continue
             self._check_shared(relation, set(self._declared) - {key})
             new = self._read(key, relation, old.uncertain.prob, old.block_columns)
@@ -258,7 +318,7 @@ class ProbDB:
                 NoUncertainTable,
                 stacklevel=4,
             )
-        return plan.with_sql(lambda sql: COPY.sub(lambda name: renamed.get(name[0], name[0]), sql))
+        return renamed
 
     def _wasted(self) -> int:
         """Numbers that belong to no row, beyond as many as there are rows."""
@@ -290,11 +350,13 @@ class ProbDB:
         threads: int | None = None,
         engine: str = "auto",
         progress: Progress | None = None,
+        way: str | None = None,
     ) -> Answers:
         """Answers a SELECT: every answer with the probability that it is one.
 
         ``epsilon`` and ``delta`` hold for each answer; for HAVING prob() and ORDER BY prob() LIMIT k, delta covers
-        all answers together. ``timeout`` limits database and counting together.
+        all answers together. ``timeout`` limits database and counting together. ``way`` names the one way to the
+        answer that may be taken (``ways.py``); without it the strongest that can answer the query is.
         """
         check_tolerance(epsilon, delta)
         if timeout is not None and not timeout >= 0.0:
@@ -303,8 +365,13 @@ class ProbDB:
         options = Options(guarantee, epsilon, delta, rng, deadline, threads, engine, progress)
         with watched(self.backend, timeout):
             self._check_open()
-            plan, found, events = self._lineage(query)
+            chosen, route = self._choose(query, way)
+            if isinstance(chosen, Plan):
+                plan, found, events = self._lineage(query, chosen)
             known, reading = self.known_rows(), self.readings
+        if isinstance(chosen, Script):
+            with self.backend.lock:
+                return self._worlds(query, chosen, options, route)
         formulas = formulas_of(found, events, known)
         if plan.always:  # COUNT without GROUP BY has one answer in every world
             counts, kept = certain(1), np.array([0 if len(formulas.batch) else -1])
@@ -315,7 +382,9 @@ class ProbDB:
         else:
             counts = count_with_progress(formulas.batch, options)
             kept = np.arange(len(formulas.batch))
-        return self._answers(plan, found, formulas, counts, kept, options, known, reading)
+        answers = self._answers(plan, found, formulas, counts, kept, options, known, reading)
+        answers.route = route
+        return answers
 
     def _run(self, plan: Plan) -> tuple[LineageRows, Events | None]:
         """The lineage rows of a plan and, where it has stages, the events that numbers beyond the known rows mean."""
@@ -347,7 +416,7 @@ class ProbDB:
             expected = [(entry[0], value.take(answer)) for entry, value in zip(plan.expected, computed, strict=True)]
             counts.met &= computed[0].met[answer]
         shown = values.take(answer) if plan.labels else values.slice(0, 0)
-        order = order_of(plan, shown, counts, expected)
+        order = order_of(plan.order if plan.labels else (), shown, counts, expected)
         if order is not None:
             shown, counts, formula = shown.take(order), counts.take(order), formula[order]
             expected = [(position, value.take(order)) for position, value in expected]

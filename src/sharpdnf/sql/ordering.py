@@ -10,16 +10,18 @@ from sharpdnf.dnf import IntArray
 from sharpdnf.errors import SQLError
 from sharpdnf.sql.counting import Counts
 from sharpdnf.sql.expected import Expected
-from sharpdnf.sql.plan import Plan
+from sharpdnf.sql.plan import SortKey
 
 
-def order_of(plan: Plan, shown: Any, counts: Counts, expected: list[tuple[int, Expected]]) -> IntArray | None:
+def order_of(
+    order_by: tuple[SortKey, ...], shown: Any, counts: Counts, expected: list[tuple[int, Expected]]
+) -> IntArray | None:
     """The places of the answers in the order that ORDER BY asks for, or None if the query has no ORDER BY.
 
     ``shown`` is an Arrow table with the answers' columns. Values are sorted as the database would sort them, which is
     not always Arrow's order: see the comments.
     """
-    if not plan.order or not plan.labels:
+    if not order_by:
         return None
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -28,7 +30,7 @@ def order_of(plan: Plan, shown: Any, counts: Counts, expected: list[tuple[int, E
     for i, (_, value) in enumerate(expected):
         table = table.append_column(f"_e{i}", pa.array(value.value))
     keys = []
-    for i, key in enumerate(plan.order):
+    for i, key in enumerate(order_by):
         column, direction = table.column(key.column), "descending" if key.descending else "ascending"
         if pa.types.is_nested(column.type):  # Arrow puts NULLs inside them elsewhere than the database
             raise SQLError(f"ORDER BY cannot sort by a column of type {column.type}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
@@ -24,6 +24,7 @@ from sharpdnf.sql.refusal import refuse
 from sharpdnf.sql.rewrite.absence import lifting, positive
 from sharpdnf.sql.rewrite.context import Rows
 from sharpdnf.sql.rewrite.query import rewrite_query, rewriting
+from sharpdnf.sql.uncertain import COPY
 
 RESERVED = "_sharpdnf_"
 EXPECTED = ("expected_count", "expected_sum")
@@ -80,19 +81,25 @@ class Plan:
         """All SQL that is sent, in one piece."""
         return "\n".join([*statements(self.steps), self.sql])
 
-    def with_sql(self, change: Callable[[str], str]) -> Plan:
-        """The plan with all its SQL changed."""
+    def renamed(self, names: Mapping[str, str]) -> Plan:
+        """The plan over other tables of numbered rows."""
+
+        def change(sql: str) -> str:
+            return COPY.sub(lambda name: names.get(name[0], name[0]), sql)
+
         return replace(self, sql=change(self.sql), steps=tuple(step.with_sql(change) for step in self.steps))
 
 
-def make_plan(sql: str, catalog: Catalog, uncertain: Mapping[tuple[str, ...], Uncertain]) -> Plan:
-    """Parses, checks and rewrites one query."""
+def make_plan(
+    sql: str, catalog: Catalog, uncertain: Mapping[tuple[str, ...], Uncertain], *, circuits: bool = True
+) -> Plan:
+    """Parses, checks and rewrites one query; without ``circuits``, one that needs no stages."""
     tree = parse_select(sql, catalog.dialect, "the query")
     named = (table.this for table in tree.find_all(exp.Table))
     catalog.prepare(frozenset(catalog.fold(name) for name in named if isinstance(name, exp.Identifier)))
     try:
         written = written_back(tree.root(), catalog.dialect)
-        plan = _make_plan(sql, tree, catalog, uncertain)
+        plan = _make_plan(sql, tree, catalog, uncertain, circuits=circuits)
         check_faithful(sql, written, catalog)  # last: what the rewriter has to say is clearer
         return plan
     except RecursionError:
@@ -101,7 +108,9 @@ def make_plan(sql: str, catalog: Catalog, uncertain: Mapping[tuple[str, ...], Un
         catalog.prepare(frozenset())
 
 
-def _make_plan(sql: str, tree: exp.Query, catalog: Catalog, uncertain: Mapping[tuple[str, ...], Uncertain]) -> Plan:
+def _make_plan(
+    sql: str, tree: exp.Query, catalog: Catalog, uncertain: Mapping[tuple[str, ...], Uncertain], *, circuits: bool
+) -> Plan:
     if RESERVED in sql.lower():
         refuse(f"a name with {RESERVED!r}", "it is reserved for the rewritten query")
     check_functions(sql, catalog)
@@ -116,6 +125,8 @@ def _make_plan(sql: str, tree: exp.Query, catalog: Catalog, uncertain: Mapping[t
         return _plan_expected(tree, tables, cuts, order, limit)
     context = binding(tables)
     query = bind_query(context, tree, Environment(), None)
+    if not circuits and not query.positive:
+        refuse("absence, or an aggregate in a condition, over uncertain rows,", "its lineage is no disjunction of rows")
     stages = lifting(context)
     rows, whole, _ = _emitted(context, positive(stages, query), made=stages.made)
     labels = tuple(column.label for column in rows.columns)

@@ -74,6 +74,8 @@ class DuckDB:
         """Names that ``present`` was asked for last: they are listed along with those of the next query."""
         self._last: dict[str, Listed] = {}
         """What was listed for the last query."""
+        self._in_snapshot = False
+        """Whether a transaction of ours is open."""
         self._alike: set[tuple[str, str]] = set()
         """Pairs of texts that DuckDB's parser read alike, whatever the settings."""
 
@@ -317,12 +319,24 @@ class DuckDB:
             yield
             return
         self.execute("BEGIN TRANSACTION")
+        self._in_snapshot = True
         try:
             yield
             self.execute("COMMIT")
         except BaseException:
             self._roll_back()
             raise
+        finally:
+            self._in_snapshot = False
+
+    def restart(self) -> None:
+        """Begins the transaction of a snapshot again if an interrupted statement has aborted it."""
+        try:
+            self.connection.execute("SELECT 1")
+        except duckdb.Error:
+            if self._in_snapshot:
+                self._roll_back()
+                self.execute("BEGIN TRANSACTION")
 
     def _roll_back(self) -> None:
         """An interrupt may still hit the first attempt."""

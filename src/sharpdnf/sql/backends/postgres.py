@@ -300,6 +300,20 @@ class PostgreSQL:
         measured = flat[:, len(wanted) :].copy().view(np.float64).reshape(len(flat), len(sums))
         return sorted_flat(flat[:, : len(wanted)], len(lineage), measured, answers)
 
+    def copy_in(self, target: str, numbers: IntArray) -> None:
+        """Puts int64[rows, columns] into a table of integer columns, by binary COPY."""
+        rows, columns = numbers.shape
+        field = np.dtype([("size", ">i4"), ("value", ">i4")])
+        records = np.empty(rows, dtype=np.dtype([("count", ">i2"), ("fields", field, (columns,))]))
+        records["count"], records["fields"]["size"], records["fields"]["value"] = columns, 4, numbers
+        header = b"PGCOPY\n\xff\r\n\0" + bytes(8)
+        try:
+            statement, cursor = f"COPY {target} FROM STDIN (FORMAT binary)", self.connection.cursor()
+            with self.connection.transaction(), cursor, cursor.copy(statement) as copy:
+                copy.write(header + records.tobytes() + b"\xff\xff")
+        except psycopg.Error as error:
+            raise SQLError(f"PostgreSQL: {error}") from None
+
     def _copy(self, sql: str, columns: int) -> IntArray:
         """int64[rows, columns]: a result of 8-byte columns without NULLs, as raw words."""
         try:

@@ -131,7 +131,7 @@ class Clauses:
     def __len__(self) -> int:
         return len(self.indptr) - 1
 
-    def take(self, wanted: IntArray) -> Clauses:
+    def take(self, wanted: IntArray | npt.NDArray[np.int32]) -> Clauses:
         """The clauses of these numbers."""
         widths = self.indptr[wanted + 1] - self.indptr[wanted]
         indptr = np.concatenate([[0], np.cumsum(widths)]).astype(np.int64)

@@ -39,19 +39,22 @@ def sorted_lineage(
     ``answers`` makes a table of the first row of every answer.
     """
     count = len(measures)
-    indptr, literals, flat, starts, first, order = _native.lineage(
+    found = _native.lineage(
         [key for key, _ in keys], [null for _, null in keys], numbers, identity, count, measures.shape[1] > 0
     )
-    measured = measures[order] if measures.shape[1] else measures
-    return LineageRows(answers(first), starts, Clauses(indptr, literals), flat.reshape(count, len(identity)), measured)
+    measured = measures[found.order] if measures.shape[1] else measures
+    columns = found.identity.reshape(count, len(identity))
+    return LineageRows(answers(found.first), found.starts, Clauses(found.indptr, found.literals), columns, measured)
 
 
-def sorted_keys(keys: Sequence[npt.NDArray[np.signedinteger[Any]]]) -> tuple[IntArray, IntArray, IntArray]:
+def sorted_keys(
+    keys: Sequence[npt.NDArray[np.signedinteger[Any]]],
+) -> tuple[IntArray, npt.NDArray[np.int32], npt.NDArray[np.int32]]:
     """(where each distinct key begins, and the number of rows; its first row; the order of the rows)."""
     columns = [np.ascontiguousarray(key) for key in keys]
     none = [np.zeros(0, dtype=np.uint8)] * len(keys)
-    *_, starts, first, order = _native.lineage(columns, none, [], [], len(columns[0]), True)
-    return starts, first, order
+    found = _native.lineage(columns, none, [], [], len(columns[0]), True)
+    return found.starts, found.first, found.order
 
 
 def recopied(copy: exp.Table, names: list[str], bare: frozenset[int], number: str) -> exp.Expr:

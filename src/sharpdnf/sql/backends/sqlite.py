@@ -39,6 +39,8 @@ class SQLite:
         self.connection, self.lock = connection, lock_of(connection)
         self._ours = 0
         """How often our own statements changed the list of temporary tables."""
+        self._inserted = 0
+        """How many rows our own statements put into temporary tables."""
 
     def fold(self, identifier: exp.Identifier) -> str:
         return lower(str(identifier.this))
@@ -229,6 +231,17 @@ class SQLite:
         except sqlite3.Error as error:
             raise SQLError(f"SQLite: {error}") from None
 
+    def insert(self, target: str, rows: Sequence[tuple[Any, ...]], columns: int) -> None:
+        """Puts rows into a temporary table of ours, which does not count as a change of the data."""
+        before = self.connection.total_changes
+        marks = ", ".join("?" * columns)
+        try:
+            self.connection.executemany(f"WITH _x AS (SELECT 1) INSERT INTO {target} VALUES ({marks})", rows)
+        except sqlite3.Error as error:
+            raise SQLError(f"SQLite: {error}") from None
+        finally:
+            self._inserted += self.connection.total_changes - before
+
     def version(self) -> object:
         """``data_version`` counts the commits of other connections, ``total_changes`` the rows that this one changed,
         ``schema_version`` its DDL and VACUUM; temporary tables of our own making are taken off.
@@ -240,7 +253,7 @@ class SQLite:
             name = quoted(schema).sql("sqlite")
             pragmas = [self.rows(f"PRAGMA {name}.{what}_version")[0][0] for what in ("data", "schema")]
             found.append((schema, pragmas[0], pragmas[1] - (self._ours if schema == "temp" else 0)))
-        return found, self.connection.total_changes
+        return found, self.connection.total_changes - self._inserted
 
     def layout(self, item: exp.Expr) -> tuple[tuple[str, str], ...] | None:
         names = self.describe(f"SELECT * FROM {item.sql('sqlite')}")

@@ -155,7 +155,7 @@ def bind_scalar(context: Binding, node: exp.Expr, env: Environment, scope: Scope
         Call(_kind(shown), bound, distinct),
         replace(query, items=[Item("", None, exp.Literal.number(1))]),
         correlated,
-    )  # type: ignore[arg-type]
+    )
 
 
 def bind_comparison(context: Binding, node: exp.Expr, env: Environment, scope: Scope) -> Condition | None:

@@ -106,11 +106,7 @@ def bind_view(context: Binding, relation: Relation) -> Shared:
         if relation.stored:
             refuse(f"the materialised view {name!r}", "it holds copies of uncertain rows")
         body, _ = context.tables.view(relation)
-        own = any(kind.this == exp.DataType.Type.USERDEFINED for kind in body.find_all(exp.DataType))
-        if own and context.dialect.schema_types:
-            here = context.catalog.resolve((context.fold(quoted(name)),), None)
-            if here is None or here.path != relation.path:
-                refuse(f"the view {name!r} with a type of its schema", "here the type's name may mean another one")
+        context.tables.check_types(relation)
         shared = context.share(bind_query(context, body, Environment(home=relation.path[:-1]), None))
         if relation.labels is not None:
             if len(relation.columns) != len(shared.columns):

@@ -91,6 +91,15 @@ class Tables:
             self._views[relation.key] = (body, touches)
         return self._views[relation.key]
 
+    def check_types(self, relation: Relation) -> None:
+        """Refuses a view of another schema with a type of its own: outside the view the name may mean another type."""
+        body, name = self.view(relation)[0], relation.path[-1]
+        own = any(kind.this == exp.DataType.Type.USERDEFINED for kind in body.find_all(exp.DataType))
+        if own and self.catalog.dialect.schema_types:
+            here = self.catalog.resolve((self.fold(quoted(name)),), None)
+            if here is None or here.path != relation.path:
+                refuse(f"the view {name!r} with a type of its schema", "here the type's name may mean another one")
+
     def relation_touches(self, relation: Relation) -> bool:
         """Whether reading a catalog relation reads uncertain rows."""
         if relation.key in self.uncertain:

@@ -1,9 +1,9 @@
 """Conditions over aggregates -> formulas over the rows aggregated.
 
 MIN, MAX, bool_or and bool_and come down to whether rows are there: MAX(x) > c is TRUE iff a row with x > c is there,
-and FALSE iff one with x <= c is there and none with x > c. COUNT compares how many rows are there, COUNT(DISTINCT x) how
-many values. The rows are a bag: each has one conjunction of events. They stand in a temporary table, in ``_c0`` or as
-its own number the candidate that they belong to.
+and FALSE iff one with x <= c is there and none with x > c. COUNT compares how many rows are there, COUNT(DISTINCT x)
+how many values. The rows are a bag: each has one conjunction of events. They stand in a temporary table, in ``_c0`` or
+as its own number the candidate that they belong to.
 """
 
 from __future__ import annotations
