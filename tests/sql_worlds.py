@@ -23,6 +23,7 @@ from sharpdnf.circuit import Circuit
 from sharpdnf.sql import ProbDB, connect
 from sharpdnf.sql.backends.protocol import Clauses
 from sharpdnf.sql.emit.circuits import CircuitFormulas, formulas_of
+from sharpdnf.sql.emit.events import Events
 from sharpdnf.sql.plan import make_plan
 
 Row = tuple[Any, ...]
@@ -157,7 +158,8 @@ def declared(database: Database, world: World) -> ProbDB:
 def exact_answers(db: ProbDB, sql: str) -> dict[Row, float]:
     """Answer -> probability from the lineage alone, by enumeration of each formula."""
     plan = make_plan(sql, db.backend, db._uncertain())
-    found, events = db._run(plan)
+    events = Events.over(len(db.known_rows().prob)) if plan.steps else None
+    found = db._run(plan, events)
     formulas = formulas_of(found, events, db.known_rows())
     values = found.answers.to_pylist()
     result: dict[Row, float] = {}
@@ -179,9 +181,9 @@ def _enumerated(circuit: Circuit) -> float:
     return float(weights[circuit.evaluate(values)[:, 0]].sum())
 
 
-def counted_answers(db: ProbDB, sql: str) -> dict[Row, float]:
+def counted_answers(db: ProbDB, sql: str, **asked: Any) -> dict[Row, float]:
     """Answer -> probability as a user sees it, counted exactly."""
-    found = db.sql(sql, guarantee="exact")
+    found = db.sql(sql, guarantee="exact", **asked)
     assert found.met and set(found.counts.guarantee) <= {"exact"}, sql
     columns = found.arrow().select(range(len(found.labels))).to_pylist()
     shown = [tuple(plain(v) for v in row.values()) for row in columns]

@@ -1,4 +1,4 @@
-"""Negation, outer joins and conditions over aggregates of uncertain rows, against the original SQL in every world, on three databases."""
+"""Negation, outer joins and conditions over aggregates, against the original SQL in every world."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from sharpdnf.dnf import Batch, FloatArray, IntArray
 from sharpdnf.engines.front import make_seed
 from sharpdnf.engines.many import count_many
-from sharpdnf.sql.emit.circuits import Circuits
+from sharpdnf.sql.emit.circuits import Conditioned, Countable
 from sharpdnf.sql.emit.lineage import select
 
 Progress = Callable[[int, int], None]
@@ -66,14 +66,15 @@ class Counts:
         )  # fmt: skip
 
 
-def count_batch(batch: Batch | Circuits, options: Options) -> Counts:
+def count_batch(batch: Countable, options: Options) -> Counts:
     """Counts every formula; delta holds for each of them."""
     if not len(batch):
         return empty()
-    if isinstance(batch, Circuits):
+    if not isinstance(batch, Batch):
         from sharpdnf.sql.circuits import count_circuits
+        from sharpdnf.sql.evidence import count_conditioned
 
-        return count_circuits(batch, options)
+        return count_conditioned(batch, options) if isinstance(batch, Conditioned) else count_circuits(batch, options)
     table = count_many(
         batch,
         guarantee=options.guarantee,
@@ -96,9 +97,9 @@ def count_batch(batch: Batch | Circuits, options: Options) -> Counts:
     )
 
 
-def count_with_progress(batch: Batch | Circuits, options: Options) -> Counts:
+def count_with_progress(batch: Countable, options: Options) -> Counts:
     """As ``count_batch``, reporting (done, all) after every chunk of formulas."""
-    if options.progress is None or len(batch) <= CHUNK or isinstance(batch, Circuits):
+    if options.progress is None or len(batch) <= CHUNK or not isinstance(batch, Batch):
         counts = count_batch(batch, options)
         if options.progress is not None:
             options.progress(len(batch), len(batch))

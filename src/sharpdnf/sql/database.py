@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -21,16 +22,18 @@ from sharpdnf.sql.backends.protocol import Backend, LineageRows, Relation, Uncer
 from sharpdnf.sql.bind.scope import UnknownColumn
 from sharpdnf.sql.bind.tables import Environment, Tables
 from sharpdnf.sql.counting import Counts, Options, Progress, certain, count_with_progress
-from sharpdnf.sql.emit.circuits import AnyFormulas, formulas_of
+from sharpdnf.sql.emit.circuits import AnyFormulas, Countable, formulas_of
 from sharpdnf.sql.emit.events import Events
 from sharpdnf.sql.emit.lineage import Rows
 from sharpdnf.sql.emit.stages import Decision, statements
+from sharpdnf.sql.evidence import Evidence, Given, as_evidence, check_possible, conditioned, parts_of
 from sharpdnf.sql.expected import expected_values
 from sharpdnf.sql.limits import watched
 from sharpdnf.sql.ordering import order_of
 from sharpdnf.sql.parse.allowed import check_functions
 from sharpdnf.sql.parse.faithful import standing
 from sharpdnf.sql.plan import Plan, make_plan
+from sharpdnf.sql.refusal import refuse
 from sharpdnf.sql.topk import decide
 from sharpdnf.sql.uncertain import (
     COPY,
@@ -72,6 +75,7 @@ class ProbDB:
         self.readings = 0
         """How often all numbers were given anew: older answers have other ones."""
         self._closed = False
+        self._evidence: tuple[Evidence, ...] = ()
 
     def close(self) -> None:
         """Drops the numbered rows, and closes the connection unless it was given to ``connect``."""
@@ -256,14 +260,25 @@ class ProbDB:
             self._check_open()
             return self._choose(query)[1]
 
-    def _lineage(self, query: str, plan: Plan) -> tuple[Plan, LineageRows, Events | None]:
-        """The plan of a query and its rows, about the data of one moment."""
+    def _lineage(
+        self, query: str, plan: Plan, evidence: tuple[Evidence, ...] = ()
+    ) -> tuple[Plan, LineageRows, Events | None, IntArray]:
+        """The plan of a query, its rows, its events and those that must hold by the evidence, of one moment."""
         for _ in range(ATTEMPTS):
+            known = [make_plan(entry.sql, self.backend, self._uncertain()) for entry in evidence]
             with self.backend.snapshot():
-                renamed = self._brought_up_to_date(plan.text)
+                renamed = self._brought_up_to_date("\n".join(p.text for p in (plan, *known)))
                 if renamed is not None:
                     current = plan.renamed(renamed)
-                    return current, *self._run(current)
+                    needed = bool(plan.steps or evidence)
+                    events = Events.over(len(self.known_rows().prob)) if needed else None
+                    found = self._run(current, events)
+                    parts = [np.zeros(0, dtype=np.int64)]
+                    for entry, other in zip(evidence, known, strict=True):
+                        assert events is not None
+                        answers = events.answers(self._run(other.renamed(renamed), events))
+                        parts.append(parts_of(events.gates, answers, entry))
+                    return current, found, events, np.concatenate(parts)
             self.refresh()
             plan = make_plan(query, self.backend, self._uncertain(), circuits=bool(plan.steps))
         raise SQLError("the uncertain tables change faster than the query can be planned")
@@ -327,6 +342,15 @@ class ProbDB:
 
     # ---- asking
 
+    @contextmanager
+    def given(self, *given: str | Evidence, given_not: Given | None = None) -> Iterator[None]:
+        """Inside ``with``, every query is answered given this evidence, beside what it is given itself."""
+        before, self._evidence = self._evidence, (*self._evidence, *as_evidence(given, given_not))
+        try:
+            yield
+        finally:
+            self._evidence = before
+
     def rewrite(self, query: str) -> str:
         """The SQL that is sent to the database instead of ``query``: one row per clause of lineage.
 
@@ -351,12 +375,15 @@ class ProbDB:
         engine: str = "auto",
         progress: Progress | None = None,
         way: str | None = None,
+        given: Given | None = None,
+        given_not: Given | None = None,
     ) -> Answers:
         """Answers a SELECT: every answer with the probability that it is one.
 
         ``epsilon`` and ``delta`` hold for each answer; for HAVING prob() and ORDER BY prob() LIMIT k, delta covers
         all answers together. ``timeout`` limits database and counting together. ``way`` names the one way to the
-        answer that may be taken (``ways.py``); without it the strongest that can answer the query is.
+        answer that may be taken (``ways.py``); without it the strongest that can answer the query is. ``given`` are
+        queries that are known to have an answer, ``given_not`` such that have none (``evidence.py``).
         """
         check_tolerance(epsilon, delta)
         if timeout is not None and not timeout >= 0.0:
@@ -366,38 +393,47 @@ class ProbDB:
         with watched(self.backend, timeout):
             self._check_open()
             chosen, route = self._choose(query, way)
+            evidence = (*self._evidence, *as_evidence(given, given_not))
             if isinstance(chosen, Plan):
-                plan, found, events = self._lineage(query, chosen)
+                plan, found, events, parts = self._lineage(query, chosen, evidence)
+            elif evidence:
+                refuse("evidence for a query that goes by worlds", route.refusals[-1][1] if route.refusals else "")
             known, reading = self.known_rows(), self.readings
         if isinstance(chosen, Script):
             with self.backend.lock:
                 return self._worlds(query, chosen, options, route)
         formulas = formulas_of(found, events, known)
+        batch: Countable = formulas.batch
+        if evidence:
+            assert events is not None
+            if plan.expected:
+                refuse("an expected value given evidence", "ask for the probabilities of the rows")
+            check_possible(events.gates, parts, known, options)
+            batch = conditioned(events.gates, events.answers(found)[formulas.possible], parts, known)
         if plan.always:  # COUNT without GROUP BY has one answer in every world
             counts, kept = certain(1), np.array([0 if len(formulas.batch) else -1])
         elif plan.cuts or plan.limit is not None:
             descending = plan.limit is None or plan.order[0].descending
-            counts, kept = decide(formulas.batch, plan.cuts, plan.limit, descending=descending, options=options)
+            counts, kept = decide(batch, plan.cuts, plan.limit, descending=descending, options=options)
             counts = counts.take(kept)
         else:
-            counts = count_with_progress(formulas.batch, options)
-            kept = np.arange(len(formulas.batch))
+            counts = count_with_progress(batch, options)
+            kept = np.arange(len(batch))
         answers = self._answers(plan, found, formulas, counts, kept, options, known, reading)
         answers.route = route
         return answers
 
-    def _run(self, plan: Plan) -> tuple[LineageRows, Events | None]:
-        """The lineage rows of a plan and, where it has stages, the events that numbers beyond the known rows mean."""
+    def _run(self, plan: Plan, events: Events | None) -> LineageRows:
+        """The lineage rows of a plan; where it has stages, ``events`` learns what their numbers mean."""
         tables = [step.name for step in plan.steps if not isinstance(step, Decision)]
         made = [quoted(name).sql(self.backend.dialect.name) for name in tables]
-        events = Events.over(len(self.known_rows().prob)) if plan.steps else None
         try:
             for name, select in plan.numbered:
                 made.append(quoted(name).sql(self.backend.dialect.name))
                 self.backend.execute(f"CREATE TEMP TABLE {made[-1]} AS {select.sql(self.backend.dialect.name)}")
             if events is not None:
                 events.run(plan.steps, self.backend)
-            return self.backend.lineage(plan.sql, plan.shape), events
+            return self.backend.lineage(plan.sql, plan.shape)
         finally:
             for name in made:
                 self.backend.execute(f"DROP TABLE IF EXISTS {name}")

@@ -16,10 +16,9 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from sharpdnf.dnf import Batch, FloatArray, IntArray
+from sharpdnf.dnf import FloatArray, IntArray
 from sharpdnf.sql.counting import Counts, Options, count_batch
-from sharpdnf.sql.emit.circuits import Circuits
-from sharpdnf.sql.emit.lineage import select
+from sharpdnf.sql.emit.circuits import Countable, some
 from sharpdnf.sql.plan import Cut
 
 BoolArray = npt.NDArray[np.bool_]
@@ -42,7 +41,7 @@ def rounds_to(epsilon: float) -> list[float]:
 
 
 def decide(
-    batch: Batch | Circuits, cuts: tuple[Cut, ...], limit: int | None, *, descending: bool, options: Options
+    batch: Countable, cuts: tuple[Cut, ...], limit: int | None, *, descending: bool, options: Options
 ) -> tuple[Counts, IntArray]:
     """Counts the answers as far as the question needs; returns all counts and the indices of the answers kept."""
     epsilons = [options.epsilon] if options.guarantee in ("exact", "bounds") else rounds_to(options.epsilon)
@@ -53,7 +52,7 @@ def decide(
     rng = np.random.default_rng(options.rng)
     for epsilon in epsilons:
         ask = options.replace(epsilon=epsilon, delta=share, rng=rng, numbers=todo)
-        found = count_batch(_some(batch, todo), ask)
+        found = count_batch(some(batch, todo), ask)
         counts = found if counts is None else _update(counts, found, todo)
         reached[todo] = epsilon
         inside, outside = verdict(counts, cuts, limit, descending=descending)
@@ -72,10 +71,6 @@ def decide(
     wide = late | counts.near_cut & (counts.guarantee == "bounds")
     counts.guarantee[(reached > options.epsilon) & np.isin(counts.guarantee, ("relative", "additive"))] = INTERVAL
     return counts, _chosen(counts, inside, outside, wide, cuts, limit, descending=descending)
-
-
-def _some(batch: Batch | Circuits, wanted: IntArray) -> Batch | Circuits:
-    return batch.take(wanted) if isinstance(batch, Circuits) else select(batch, wanted)
 
 
 def _wide(counts: Counts) -> BoolArray:

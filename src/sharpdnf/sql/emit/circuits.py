@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from sharpdnf.circuit import Circuit
-from sharpdnf.dnf import IntArray
+from sharpdnf.dnf import Batch, IntArray
 from sharpdnf.sql.backends.protocol import LineageRows
 from sharpdnf.sql.emit.events import Events
 from sharpdnf.sql.emit.gates import Gates
-from sharpdnf.sql.emit.lineage import Formulas, Rows, build
+from sharpdnf.sql.emit.lineage import Formulas, Rows, build, select
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,28 @@ class Circuits:
 
 
 @dataclass(frozen=True, slots=True)
+class Conditioned:
+    """Answers under evidence: ``joint[i]`` is the answer and the evidence that it depends on, which is ``below[of[i]]``
+    by itself."""
+
+    joint: Circuits
+    below: Circuits
+    of: IntArray
+
+    def __len__(self) -> int:
+        return len(self.joint)
+
+    def take(self, wanted: IntArray) -> Conditioned:
+        """These answers."""
+        used, place = np.unique(self.of[wanted], return_inverse=True)
+        return Conditioned(self.joint.take(wanted), self.below.take(used), place)
+
+
+Countable = Batch | Circuits | Conditioned
+"""What the counting takes: an entry for each answer."""
+
+
+@dataclass(frozen=True, slots=True)
 class CircuitFormulas:
     """As ``Formulas`` for DNFs: one circuit per answer."""
 
@@ -55,3 +77,8 @@ def formulas_of(found: LineageRows, events: Events | None, rows: Rows) -> AnyFor
     possible = np.flatnonzero(outputs != events.gates.false)
     batch = Circuits(events.gates, outputs[possible], rows)
     return CircuitFormulas(batch, possible, np.diff(found.indptr)[possible])
+
+
+def some(batch: Countable, wanted: IntArray) -> Countable:
+    """The entries of these answers."""
+    return select(batch, wanted) if isinstance(batch, Batch) else batch.take(wanted)

@@ -75,6 +75,26 @@ def closed_forms(gates: Gates, outputs: IntArray, rows: Rows) -> Closed:
     return found
 
 
+def rows_below(gates: Gates, outputs: IntArray, rows: Rows) -> list[IntArray]:
+    """The uncertain rows below each output, in order; a block of exclusive rows counts as one row, after the others."""
+    used = gates.needed(outputs)
+    below: dict[int, IntArray] = {}
+    none = np.zeros(0, dtype=np.int64)
+    inner = {g: place for place, layer in enumerate(gates.layers) for g in range(layer.first, layer.end) if used[g]}
+
+    def of(gate: int) -> IntArray:
+        if gate < gates.rows:
+            block = int(rows.block[gate])
+            return np.array([gate if block < 0 else gates.rows + block])
+        return below.get(gate, none)
+
+    for gate in sorted(inner):
+        layer = gates.layers[inner[gate]]
+        first, last = layer.indptr[gate - layer.first], layer.indptr[gate - layer.first + 1]
+        below[gate] = np.unique(np.concatenate([of(int(g)) for g in layer.inputs[first:last]] or [none]))
+    return [of(int(gate)) for gate in outputs]
+
+
 def _layer(found: Closed, supports: _Supports, layer: Layer, mine: IntArray) -> None:
     """The gates ``mine`` of one layer."""
     widths = layer.indptr[mine + 1] - layer.indptr[mine]
