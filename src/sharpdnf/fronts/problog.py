@@ -38,7 +38,7 @@ from sharpdnf.estimate import GUARANTEES, Estimate, Limit, check_tolerance, exac
 
 FALSE, TRUE, VAR, NOT, AND, OR = range(6)
 UNROLLED = 200_000
-"""Gates that unrolling circles may take before the program is sampled as it is."""
+"""The most gates that unrolling circles may make; a larger program is sampled with its circles as they are."""
 MAX_WORLDS = 1 << 34
 UNLIMITED = 2**62
 
@@ -49,7 +49,7 @@ class Program:
 
     kind: npt.NDArray[np.uint8]
     arg: npt.NDArray[np.int32]
-    """The variable of each gate that is one."""
+    """int32[gates]: for a gate that is a variable, its number."""
     indptr: npt.NDArray[np.int64]
     inputs: npt.NDArray[np.int32]
     prob: FloatArray
@@ -98,7 +98,7 @@ def query(
 def answer(
     program: Program, *, guarantee: str | None, epsilon: float, delta: float, rng: Seed, limit: Limit
 ) -> dict[str, Estimate]:
-    """The answers of a ground program."""
+    """Answers every query of a ground program."""
     generator, seed = make_rng(rng)
     circuit = to_circuit(program)
     if circuit is None:
@@ -184,7 +184,7 @@ def read_program(program: str | Path, limit: Limit | None = None) -> Program:
         raise InvalidProgram(f"{file}: grounding did not end within the time limit: does the recursion end?") from None
     lines = ran.stdout.strip().splitlines()
     if ran.returncode != 0 or not lines:
-        reason = (ran.stderr.strip().splitlines() or ["it ended without a word"])[-1]
+        reason = (ran.stderr.strip().splitlines() or ["the process ended without a message"])[-1]
         raise InvalidProgram(f"{file}: the program could not be grounded: {reason[:300]}")
     table = json.loads(lines[-1])
     if "error" in table:
@@ -223,7 +223,7 @@ class _Gates:
         return len(self.rows) - 1
 
     def reserve(self) -> int:
-        """A gate whose inputs are not known yet."""
+        """Adds a gate whose inputs are set later, and returns its number."""
         self.rows.append((FALSE, 0, ()))
         return len(self.rows) - 1
 

@@ -55,7 +55,7 @@ def guard_loading() -> None:
 
 
 def check_probabilities(program: Any) -> None:
-    """Probabilities that are written as numbers must be some, whether or not a query needs them."""
+    """Checks that numbers written as probabilities lie in [0, 1], whether or not a query needs them."""
     from problog.logic import Or
 
     for statement in program:
@@ -102,7 +102,8 @@ def ground(text: str) -> dict[str, Any]:
 
 
 def _probability(value: Any) -> float | str | None:
-    """A number; the text of what is to be learned, such as t(0.3); None for a choice that only fills up a group."""
+    """A probability as a number, the text of one that is to be learned, such as t(0.3), or None for the choice that
+    only fills up a group to 1."""
     if value is True:
         return None
     try:

@@ -18,10 +18,11 @@ from sharpdnf.errors import NoUncertainTable, SQLError, UncertainTableError, Uns
 from sharpdnf.estimate import check_tolerance
 from sharpdnf.sql.answers import Answers
 from sharpdnf.sql.backends.names import quoted
+from sharpdnf.sql.backends.parameters import Parameters, with_values
 from sharpdnf.sql.backends.protocol import Backend, LineageRows, Relation, Uncertain
 from sharpdnf.sql.bind.scope import UnknownColumn
 from sharpdnf.sql.bind.tables import Environment, Tables
-from sharpdnf.sql.counting import Counts, Options, Progress, certain, count_with_progress
+from sharpdnf.sql.counting import Counts, Options, Progress, certain, count_some
 from sharpdnf.sql.emit.circuits import AnyFormulas, Countable, formulas_of
 from sharpdnf.sql.emit.events import Events
 from sharpdnf.sql.emit.lineage import Rows
@@ -29,7 +30,7 @@ from sharpdnf.sql.emit.stages import Decision, statements
 from sharpdnf.sql.evidence import Evidence, Given, as_evidence, check_possible, conditioned, parts_of
 from sharpdnf.sql.expected import expected_values
 from sharpdnf.sql.limits import watched
-from sharpdnf.sql.ordering import order_of
+from sharpdnf.sql.ordering import choose_answers, first_answers
 from sharpdnf.sql.parse.allowed import check_functions
 from sharpdnf.sql.parse.faithful import standing
 from sharpdnf.sql.plan import Plan, make_plan
@@ -365,6 +366,7 @@ class ProbDB:
     def sql(
         self,
         query: str,
+        params: Parameters | None = None,
         *,
         guarantee: str | None = None,
         epsilon: float = 0.1,
@@ -380,11 +382,13 @@ class ProbDB:
     ) -> Answers:
         """Answers a SELECT: every answer with the probability that it is one.
 
+        ``params`` are the values of the query's marks, in the spelling of the database (``backends/parameters.py``).
         ``epsilon`` and ``delta`` hold for each answer; for HAVING prob() and ORDER BY prob() LIMIT k, delta covers
         all answers together. ``timeout`` limits database and counting together. ``way`` names the one way to the
         answer that may be taken (``ways.py``); without it the strongest that can answer the query is. ``given`` are
         queries that are known to have an answer, ``given_not`` such that have none (``evidence.py``).
         """
+        query = with_values(query, params, self.backend.dialect.name)
         check_tolerance(epsilon, delta)
         if timeout is not None and not timeout >= 0.0:
             raise ValueError(f"timeout must not be negative, not {timeout}")
@@ -412,13 +416,13 @@ class ProbDB:
             batch = conditioned(events.gates, events.answers(found)[formulas.possible], parts, known)
         if plan.always:  # COUNT without GROUP BY has one answer in every world
             counts, kept = certain(1), np.array([0 if len(formulas.batch) else -1])
-        elif plan.cuts or plan.limit is not None:
-            descending = plan.limit is None or plan.order[0].descending
-            counts, kept = decide(batch, plan.cuts, plan.limit, descending=descending, options=options)
+        elif plan.cuts or plan.top is not None:
+            descending = plan.top is None or plan.order[0].descending
+            counts, kept = decide(batch, plan.cuts, plan.top, descending=descending, options=options)
             counts = counts.take(kept)
         else:
-            counts = count_with_progress(batch, options)
-            kept = np.arange(len(batch))
+            kept = first_answers(plan, found.answers, formulas.possible)
+            counts = count_some(batch, kept, options)
         answers = self._answers(plan, found, formulas, counts, kept, options, known, reading)
         answers.route = route
         return answers
@@ -442,22 +446,24 @@ class ProbDB:
         self, plan: Plan, found: LineageRows, formulas: AnyFormulas, counts: Counts, kept: IntArray, options: Options,
         known: Rows, reading: int,
     ) -> Answers:  # fmt: skip
-        values = found.answers
         formula = kept
         answer = np.zeros(1, dtype=np.int64) if plan.always else formulas.possible[kept]
         expected = []
         if plan.expected:
-            total = 1 if plan.always else len(values)
+            total = 1 if plan.always else len(found.answers)
             computed = expected_values(found, plan.expected, known, options, total)
             expected = [(entry[0], value.take(answer)) for entry, value in zip(plan.expected, computed, strict=True)]
             counts.met &= computed[0].met[answer]
-        shown = values.take(answer) if plan.labels else values.slice(0, 0)
-        order = order_of(plan.order if plan.labels else (), shown, counts, expected)
+        shown = found.answers.take(answer) if plan.shape.shown else found.answers.slice(0, 0)
+        order, items = choose_answers(self.backend, plan, shown, counts, expected)
         if order is not None:
             shown, counts, formula = shown.take(order), counts.take(order), formula[order]
             expected = [(position, value.take(order)) for position, value in expected]
             answer = answer[order]
-        return Answers(plan.labels, shown, counts, formulas, formula, answer, found, self, expected, known, reading)
+        columns = [shown.column(place) if place >= 0 else items.column(-1 - place) for place in plan.places]
+        return Answers(
+            plan.labels, columns, counts, formulas, formula, answer, found, self, expected, known, reading
+        )  # fmt: skip
 
     # ---- rows
 

@@ -56,7 +56,7 @@ def as_evidence(given: Given | None, given_not: Given | None = None) -> tuple[Ev
     """What was given, one entry each."""
     found: list[Evidence] = []
     for asked, holds in ((given, True), (given_not, False)):
-        entries = [] if asked is None else [asked] if isinstance(asked, str | Evidence) else list(asked)
+        entries = [] if asked is None else list(asked) if isinstance(asked, list | tuple) else [asked]
         for entry in entries:
             if isinstance(entry, str):
                 found.append(Evidence(entry, holds))

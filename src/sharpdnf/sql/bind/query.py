@@ -46,7 +46,7 @@ def bind_query(context: Binding, node: exp.Expr, env: Environment, outer: Scope 
 
 
 def constant(value: exp.Expr) -> exp.Expr | None:
-    """The value if it is a constant."""
+    """The value itself if it is a constant, else None."""
     return value.copy() if isinstance(value, exp.Literal | exp.Null) else None
 
 
@@ -180,7 +180,8 @@ def _excluded(context: Binding, name: exp.Expr) -> str:
 def _group_keys(
     context: Binding, node: exp.Select, items: list[Item], env: Environment, scope: Scope
 ) -> list[exp.Expr]:
-    """The keys. GROUP BY without aggregates is DISTINCT if every item is a function of them; otherwise refused."""
+    """The grouping keys. GROUP BY without aggregates is DISTINCT if every item is a function of the keys; otherwise it
+    is refused."""
     group = node.args.get("group")
     if group is None:
         return []
@@ -218,11 +219,11 @@ def _having(
 
 
 def _group_key(context: Binding, expression: exp.Expr, items: list[Item], env: Environment, scope: Scope) -> exp.Expr:
-    """A position, an alias of the select list that is no column, or an expression."""
+    """A grouping key: a position in the select list, an alias that is not also a column, or an expression."""
     if isinstance(expression, exp.Literal):
         position = int(expression.this) if expression.is_int else 0
         if not 1 <= position <= len(items):
-            refuse(f"GROUP BY {expression.sql()}", "it is no position of the select list")
+            refuse(f"GROUP BY {expression.sql()}", "the select list has no item at that position")
         return items[position - 1].expression
     if isinstance(expression, exp.Column) and not expression.table:
         key = context.fold(expression.this)

@@ -31,7 +31,7 @@ class Environment:
     home: tuple[str, ...] | None = None
 
     def define(self, key: str, shared: Shared | None, *, touches: bool) -> Environment:
-        """With one more CTE, which hides others of its name."""
+        """A copy with one more CTE, which hides others of its name."""
         touching = self.touching | {key} if touches else self.touching - {key}
         return Environment({**self.ctes, key: shared}, touching, self.home)
 

@@ -29,7 +29,7 @@ class WorldAnswers(Answers):
         self, labels: tuple[str, ...], values: pa.Table, counts: Counts, played: Played, database: ProbDB, route: Route
     ) -> None:
         self.labels, self.counts, self.played = labels, counts, played
-        self._values, self._database, self._expected, self.route = values, database, [], route
+        self._values, self._database, self._expected, self.route = values.columns, database, [], route
 
     @property
     def num_worlds(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from sharpdnf.sql.plan import SortKey
+from sharpdnf.sql.computed import SortKey
 from sharpdnf.sql.refusal import refuse
 
 
