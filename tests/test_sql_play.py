@@ -39,7 +39,7 @@ def test_answers_are_those_of_the_worlds(kind: str, seed: int, rows: int, reques
     create(database, world)
     db = declared(database, world)
     shapes = shapes_on(kind, WORLD_SHAPES) + shapes_on(kind, SHAPES)[::4]
-    got = [table_of(db.sql(shape.sql, way="worlds")) for shape in shapes]
+    got = [table_of(db.sql(shape.sql, way="worlds", aggregates="rows")) for shape in shapes]
     want = expected_answers(database, world, [shape.world or shape.sql for shape in shapes])
     database.close()
     wrong = [

@@ -222,15 +222,10 @@ def _draw(
 ) -> _native.ReachSample:
     """Worlds, searched from the source, until so many successes or draws."""
     network = question.network
-    both = np.zeros(0, dtype=np.int64) if network.directed else np.arange(network.num_links)
-    start_of = np.concatenate([network.tail, network.head[both]])
-    order = np.argsort(start_of, kind="stable")
-    start = np.zeros(network.num_nodes + 1, dtype=np.int64)
-    np.cumsum(np.bincount(start_of, minlength=network.num_nodes), out=start[1:])
     return _native.reach(
-        start,
-        np.concatenate([network.head, network.tail[both]])[order],
-        np.concatenate([np.arange(network.num_links), both])[order].astype(np.int32),
+        network.tail,
+        network.head,
+        network.directed,
         network.prob,
         network.node_prob,
         source=question.terminals[0],

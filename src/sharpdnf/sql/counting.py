@@ -17,6 +17,8 @@ from sharpdnf.sql.emit.circuits import Conditioned, Countable, some
 from sharpdnf.sql.emit.lineage import select
 
 Progress = Callable[[int, int], None]
+SUMMARY = "summary"
+"""One answer a group, with the distribution of its aggregates; the alternative is one for every row: "rows"."""
 CHUNK = 2_000
 """How many formulas are counted between two reports of progress."""
 
@@ -36,6 +38,7 @@ class Options:
     numbers: IntArray | None = None
     """Where only some answers are counted: their places among all answers, which decide their draws. None counts all.
     """
+    aggregates: str = SUMMARY
 
     @property
     def timeout(self) -> float | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,13 +16,16 @@ from sqlglot.errors import SqlglotError
 from sharpdnf.dnf import IntArray
 from sharpdnf.errors import NoUncertainTable, SQLError, UncertainTableError, UnsupportedSQL
 from sharpdnf.estimate import check_tolerance
+from sharpdnf.sql.aggregates import read_groups
 from sharpdnf.sql.answers import Answers
 from sharpdnf.sql.backends.names import quoted
 from sharpdnf.sql.backends.parameters import Parameters, with_values
 from sharpdnf.sql.backends.protocol import Backend, LineageRows, Relation, Uncertain
 from sharpdnf.sql.bind.scope import UnknownColumn
 from sharpdnf.sql.bind.tables import Environment, Tables
-from sharpdnf.sql.counting import Counts, Options, Progress, certain, count_some
+from sharpdnf.sql.closed import ClosedPlan, plan_closed
+from sharpdnf.sql.closed import answer as closed_answers
+from sharpdnf.sql.counting import SUMMARY, Counts, Options, Progress, certain, count_some
 from sharpdnf.sql.emit.circuits import AnyFormulas, Countable, formulas_of
 from sharpdnf.sql.emit.events import Events
 from sharpdnf.sql.emit.lineage import Rows
@@ -49,8 +52,8 @@ from sharpdnf.sql.uncertain import (
     has_changed,
     layout,
 )
-from sharpdnf.sql.ways import CIRCUIT, LINEAGE, WORLDS, Route, choose
-from sharpdnf.sql.worlds.answers import row_answers
+from sharpdnf.sql.ways import CIRCUIT, CLOSED, LINEAGE, WORLDS, Route, choose
+from sharpdnf.sql.worlds.answers import group_answers, row_answers
 from sharpdnf.sql.worlds.play import NotKeptApart, play
 from sharpdnf.sql.worlds.script import Script, make_script
 
@@ -233,16 +236,20 @@ class ProbDB:
             self._rows = Rows(prob, block)
         return self._rows
 
-    def _choose(self, query: str, way: str | None = None) -> tuple[Plan | Script, Route]:
+    def _choose(
+        self, query: str, options: Options, way: str | None = None, after: Route | None = None
+    ) -> tuple[Plan | ClosedPlan | Script, Route]:
         """The plan of the strongest way that can answer a query, and why no stronger one can."""
         uncertain = self._uncertain()
-        found: tuple[Plan | Script, Route] = choose(
+        found: tuple[Plan | ClosedPlan | Script, Route] = choose(
             [
                 (LINEAGE, lambda: self._plan(query, circuits=False)),
                 (CIRCUIT, lambda: self._plan(query, circuits=True)),
+                (CLOSED, lambda: plan_closed(query, self.backend, uncertain, options.aggregates)),
                 (WORLDS, lambda: make_script(query, self.backend, uncertain)),
             ],
             way,
+            after,
         )
         return found
 
@@ -259,10 +266,19 @@ class ProbDB:
         """Which way a query would go, and why not a stronger one; nothing is run."""
         with watched(self.backend):
             self._check_open()
-            return self._choose(query)[1]
+            return self._choose(query, Options())[1]
+
+    def _by_closed_forms(self, query: str, plan: ClosedPlan, route: Route) -> Answers:
+        """The distributions of aggregates over independent rows."""
+
+        def again() -> Plan:
+            return plan_closed(query, self.backend, self._uncertain(), SUMMARY).rows
+
+        _, found, _, _ = self._lineage(again, plan.rows)
+        return closed_answers(self, plan, found, self.known_rows(), route)
 
     def _lineage(
-        self, query: str, plan: Plan, evidence: tuple[Evidence, ...] = ()
+        self, again: Callable[[], Plan], plan: Plan, evidence: tuple[Evidence, ...] = ()
     ) -> tuple[Plan, LineageRows, Events | None, IntArray]:
         """The plan of a query, its rows, its events and those that must hold by the evidence, of one moment."""
         for _ in range(ATTEMPTS):
@@ -281,12 +297,13 @@ class ProbDB:
                         parts.append(parts_of(events.gates, answers, entry))
                     return current, found, events, np.concatenate(parts)
             self.refresh()
-            plan = make_plan(query, self.backend, self._uncertain(), circuits=bool(plan.steps))
+            plan = again()
         raise SQLError("the uncertain tables change faster than the query can be planned")
 
     def _worlds(self, query: str, script: Script, options: Options, route: Route) -> Answers:
         """Plays the worlds of a query, about the data of one moment."""
         together = True
+        groups = read_groups(script.tree, self.backend) if options.aggregates == SUMMARY else None
         for _ in range(ATTEMPTS):
             copies = {self._declared[reading.key].copy for reading in script.readings()}
             try:
@@ -297,8 +314,10 @@ class ProbDB:
                         tables = {reading.key: self._declared[reading.key] for reading in script.readings()}
                         played = play(
                             self.backend, script, tables, lambda d: np.arange(len(d.prob)), options, route,
-                            lambda _: [], together=together,
+                            list(groups.keys) if groups is not None else [], together=together,
                         )  # fmt: skip
+                        if groups is not None:
+                            return group_answers(played, groups, script.tree, self, route)
                         return row_answers(played, script.tree, self, route)
             except NotKeptApart:
                 together = False
@@ -379,6 +398,7 @@ class ProbDB:
         way: str | None = None,
         given: Given | None = None,
         given_not: Given | None = None,
+        aggregates: str = SUMMARY,
     ) -> Answers:
         """Answers a SELECT: every answer with the probability that it is one.
 
@@ -386,22 +406,36 @@ class ProbDB:
         ``epsilon`` and ``delta`` hold for each answer; for HAVING prob() and ORDER BY prob() LIMIT k, delta covers
         all answers together. ``timeout`` limits database and counting together. ``way`` names the one way to the
         answer that may be taken (``ways.py``); without it the strongest that can answer the query is. ``given`` are
-        queries that are known to have an answer, ``given_not`` such that have none (``evidence.py``).
+        queries that are known to have an answer, ``given_not`` such that have none (``evidence.py``). A query whose
+        select list aggregates uncertain rows has one answer a group, with the distribution of each aggregate;
+        ``aggregates="rows"`` makes every row that the query can give an answer instead.
         """
         query = with_values(query, params, self.backend.dialect.name)
         check_tolerance(epsilon, delta)
         if timeout is not None and not timeout >= 0.0:
             raise ValueError(f"timeout must not be negative, not {timeout}")
         deadline = None if timeout is None else time.monotonic() + timeout
-        options = Options(guarantee, epsilon, delta, rng, deadline, threads, engine, progress)
+        if aggregates not in (SUMMARY, "rows"):
+            raise ValueError(f'aggregates must be "summary" or "rows", not {aggregates!r}')
+        options = Options(
+            guarantee, epsilon, delta, rng, deadline, threads, engine, progress, aggregates=aggregates
+        )  # fmt: skip
         with watched(self.backend, timeout):
             self._check_open()
-            chosen, route = self._choose(query, way)
+            chosen, route = self._choose(query, options, way)
             evidence = (*self._evidence, *as_evidence(given, given_not))
+            if evidence and not isinstance(chosen, Plan):
+                refuse("evidence for a query without lineage", route.refusals[-1][1] if route.refusals else "")
+            if isinstance(chosen, ClosedPlan):
+                try:
+                    return self._by_closed_forms(query, chosen, route)
+                except UnsupportedSQL as error:  # only the rows tell whether they are independent
+                    chosen, route = self._choose(query, options, way, route.refused(str(error)))
             if isinstance(chosen, Plan):
-                plan, found, events, parts = self._lineage(query, chosen, evidence)
-            elif evidence:
-                refuse("evidence for a query that goes by worlds", route.refusals[-1][1] if route.refusals else "")
+                circuits = bool(chosen.steps)
+                plan, found, events, parts = self._lineage(
+                    lambda: self._plan(query, circuits=circuits), chosen, evidence
+                )
             known, reading = self.known_rows(), self.readings
         if isinstance(chosen, Script):
             with self.backend.lock:
