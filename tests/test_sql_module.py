@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import sharpdnf
+from sharpdnf.errors import SQLError
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
@@ -32,6 +33,7 @@ QUERIES = [
     "SELECT DISTINCT person FROM lives WHERE city > 1",
     "SELECT DISTINCT l.person, e.b FROM lives l JOIN edge e ON e.a = l.city",
     "SELECT 1 FROM lives l JOIN lives m ON l.city = m.city WHERE l.person < m.person",
+    "SELECT x FROM sure WHERE x NOT IN (SELECT a FROM edge WHERE b = 3)",
     "SELECT x FROM sure",
     "SELECT x FROM sure UNION SELECT a FROM edge",
 ]
@@ -75,6 +77,16 @@ def test_a_block_with_a_certain_row_or_too_much() -> None:
         layer(torch.full((len(layer.rows),), 0.6))
     with pytest.raises(ValueError, match="shape"):
         layer(torch.rand(2))
+
+
+def test_what_has_no_lineage_over_rows_is_refused() -> None:
+    db = database()
+    given = db.sql("SELECT DISTINCT a FROM edge", given="SELECT 1 FROM edge WHERE b = 3")
+    with pytest.raises(SQLError, match="evidence"):
+        given.module()
+    absent = db.sql("SELECT x FROM sure WHERE x NOT IN (SELECT city FROM lives)")
+    with pytest.raises(SQLError, match="blocks"):
+        absent.module()
 
 
 def test_softmax_of_a_block_stays_finite() -> None:

@@ -9,11 +9,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from sharpdnf.dnf import DNF, FloatArray, IntArray
+from sharpdnf.circuit import VAR, Circuit
+from sharpdnf.dnf import DNF, IntArray
+from sharpdnf.errors import SQLError
 from sharpdnf.sql.backends.protocol import Clauses
 from sharpdnf.sql.emit.lineage import Rows
 from sharpdnf.torch import Probability
 
+Lineage = Clauses | tuple[Circuit, IntArray] | bool
+"""Clauses over numbers of rows; a circuit and the number of the row behind each of its variables; or a constant."""
 SLACK = 1e-6
 """How far above 1 the probabilities of a block may add up to: float32 rounds by as much."""
 TINY = 1e-12
@@ -30,9 +34,9 @@ class AnswersModule(torch.nn.Module):
     prob: torch.Tensor
 
     def __init__(
-        self, answers: Sequence[Clauses | bool], numbers: IntArray, names: Sequence[str], known: Rows, **options: Any
+        self, answers: Sequence[Lineage], numbers: IntArray, names: Sequence[str], known: Rows, **options: Any
     ) -> None:
-        """``answers`` have clauses over the rows ``numbers``, or are certain (True) or impossible (False)."""
+        """``answers`` are over the rows ``numbers``; one that needs no row is True, an impossible one False."""
         super().__init__()
         self.rows = tuple(names)
         self.register_buffer("prob", torch.from_numpy(known.prob[numbers].copy()))
@@ -41,7 +45,12 @@ class AnswersModule(torch.nn.Module):
         self._chained = torch.from_numpy(order[block[order] >= 0])
         place, first = _places(block[self._chained.numpy()])
         self._first = torch.from_numpy(first)
-        formulas = [_formula(answer, numbers, self._chained.numpy(), place) for answer in answers]
+        formulas: list[DNF | Circuit] = []
+        for answer in answers:
+            if isinstance(answer, tuple):
+                formulas.append(_renumbered(*answer, numbers, known))
+            else:
+                formulas.append(_formula(answer, numbers, self._chained.numpy(), place))
         self.probability = Probability(formulas, **options)
 
     def forward(self, probs: torch.Tensor | None = None) -> torch.Tensor:
@@ -88,7 +97,22 @@ def _formula(answer: Clauses | bool, numbers: IntArray, chained: IntArray, place
     return DNF.from_clauses(clauses, num_vars=n)
 
 
-def uncertain_rows(answers: Sequence[Clauses | bool]) -> IntArray:
+def _renumbered(circuit: Circuit, rows: IntArray, numbers: IntArray, known: Rows) -> Circuit:
+    """The circuit over all rows ``numbers``."""
+    if bool((rows < 0).any()) or bool((known.block[rows] >= 0).any()):
+        raise SQLError("module() knows no negation over blocks of exclusive rows yet")
+    variables = np.searchsorted(numbers, rows).astype(np.int32)
+    arg = circuit.arg.copy()
+    arg[circuit.kind == VAR] = variables[arg[circuit.kind == VAR]]
+    return Circuit(circuit.kind, arg, circuit.indptr, circuit.inputs, circuit.outputs, np.full(len(numbers), 0.5))
+
+
+def uncertain_rows(answers: Sequence[Lineage]) -> IntArray:
     """The numbers of the rows that occur in some answer, in order."""
-    found: list[FloatArray] = [np.asarray(a.literals >> 1) for a in answers if not isinstance(a, bool)]
-    return np.unique(np.concatenate([np.zeros(0, np.int64), *found])).astype(np.int64)
+    found = [np.zeros(0, dtype=np.int64)]
+    for answer in answers:
+        if isinstance(answer, tuple):
+            found.append(answer[1][answer[1] >= 0])
+        elif not isinstance(answer, bool):
+            found.append(np.asarray(answer.literals >> 1))
+    return np.unique(np.concatenate(found)).astype(np.int64)
