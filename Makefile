@@ -6,7 +6,7 @@ SOURCES := pyproject.toml CMakeLists.txt $(shell find src native -type f -not -n
 export OMP_NUM_THREADS ?= 1
 export MKL_NUM_THREADS ?= 1
 
-.PHONY: help demo test lint bench bench-exact bench-gradients bench-neural bench-sql bench-network wheel sanitize sanitize-threads fuzz native clean
+.PHONY: help demo test lint bench bench-exact bench-neural bench-torch bench-sql bench-network wheel sanitize sanitize-threads fuzz native clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 16
@@ -54,13 +54,14 @@ bench-exact: $(VENV)/installed  ## exact answers beside pyganak and PySDD, and d
 	$(BIN)/python benchmarks/exact.py
 	$(BIN)/python benchmarks/auto.py
 
-bench-gradients: $(VENV)/installed  ## gradients in batches beside KLay
-	$(BIN)/pip install -q pysdd klaycircuits
-	$(BIN)/python benchmarks/gradients.py
-
 bench-neural: $(VENV)/installed  ## the network against the matrix-product peak
 	$(BIN)/pip install -q torch_geometric
 	$(BIN)/python benchmarks/neural.py
+
+bench-torch: $(VENV)/installed  ## gradients in torch beside KLay, at equal formulas
+	$(BIN)/pip install -q --no-deps klaycircuits==0.1.2
+	$(BIN)/python benchmarks/gradients.py
+	$(BIN)/python benchmarks/compiled.py
 
 bench-sql: $(VENV)/installed  ## probabilistic SQL against the rewritten SQL itself
 	$(BIN)/pip install -q tpchgen-cli

@@ -23,7 +23,7 @@ LAYERS = [
     "circuit builder relax",
     "compiled circuit_compile circuit_formats nnf formats simplify generate learn",
     "engines",
-    "analysis circuit_analysis sensitivity",
+    "analysis circuit_analysis sensitivity torch",
     "fronts sql",
     "paper",
     "cli",

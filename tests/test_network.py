@@ -284,8 +284,8 @@ def test_expected_reached_of_a_wide_network_is_within_its_interval() -> None:
 
 
 BAD = [
-    ({"source": "a", "target": "z"}, "target 'z' is no node"),
-    ({"source": "z", "target": "a"}, "source 'z' is no node"),
+    ({"source": "a", "target": "z"}, "target 'z' is not in the network"),
+    ({"source": "z", "target": "a"}, "source 'z' is not in the network"),
     ({"source": "a", "target": "a"}, "same node 'a'"),
     ({"source": "a"}, "needs a target"),
     ({"target": "a"}, "a target a source"),
@@ -293,7 +293,7 @@ BAD = [
     ({"terminals": ["a"]}, "at least two"),
     ({"terminals": ["a", "a"]}, "at least two"),
     ({"terminals": "ab"}, "not the text"),
-    ({"terminals": ["a", "q"]}, "terminal 'q' is no node"),
+    ({"terminals": ["a", "q"]}, "terminal 'q' is not in the network"),
     ({"terminals": ["a", "b"], "source": "a", "target": "b"}, "not both"),
     ({"terminals": ["a", "b"], "directed": True}, "needs a source and a target"),
     ({"directed": True}, "needs a source and a target"),
@@ -304,7 +304,7 @@ BAD = [
     ({"source": "a", "target": "d", "node_prob": {"z": 0.5}}, "node of node_prob 'z'"),
     ({"source": "a", "target": "d", "node_prob": {"a": 1.5}}, "node 'a'"),
     ({"source": "a", "target": "d", "node_prob": [0.5]}, "node_prob maps"),
-    ({"source": ["a"], "target": "d"}, "is no node"),
+    ({"source": ["a"], "target": "d"}, "is not in the network"),
 ]
 
 

@@ -334,7 +334,7 @@ def before_data(element: str) -> str:
         (GOOD.replace(EVENT, "<event name='zzz'/>"), r"<text>:3: event 'zzz' is not defined"),
         (GOOD.replace(EVENT, "<gate name='a'/>"), r"<text>:3: 'a' is a basic-event, not a gate"),
         (GOOD.replace(EVENT, "<gate name='top'/>"), r"<text>:3: gates read each other in a cycle: top -> top"),
-        (GOOD.replace(EVENT, "<inhibit/>"), r"<text>:3: <inhibit> is no formula"),
+        (GOOD.replace(EVENT, "<inhibit/>"), r"<text>:3: <inhibit> is not a formula"),
         (GOOD.replace(EVENT, "<basic-event/>"), r"<text>:3: <basic-event> needs a name"),
         (GOOD.replace("<or>", "<not>").replace("</or>", "</not>"), r"<text>:3: <not> takes 1 argument, not 2"),
         (GOOD.replace("<or>", "<atleast min='3'>").replace("</or>", "</atleast>"), r"<text>:3: <atleast> of 2"),
@@ -371,7 +371,7 @@ def test_errors_say_where(text: str, message: str) -> None:
         ("<if><bool value='true'/></if><sequence name='ok'/>", "the instruction <if> of event trees is not supported"),
         (collect(A), "expected <fork>, <sequence> or <branch>"),
         ("", "leads nowhere"),
-        ("<set-house-event name='a'><bool value='true'/></set-house-event><sequence name='ok'/>", "'a' is no house"),
+        ("<set-house-event name='a'><bool value='true'/></set-house-event><sequence name='ok'/>", "'a' is not a house"),
         (f"<collect-expression>{f(1)}</collect-expression>{collect(A)}<sequence name='ok'/>", "mixes"),
     ],
 )

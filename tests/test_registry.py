@@ -69,6 +69,8 @@ def test_an_engine_of_another_package_is_found(tmp_path: Path, monkeypatch: pyte
 def test_a_seed_is_called_rng() -> None:
     with pytest.raises(ValueError, match="rng=3 instead of seed=3"):
         sharpdnf.count(DNF_OF_TWO, seed=3)
+    with pytest.raises(ValueError, match="rng=3 instead of seed=3"):
+        sharpdnf.count(sharpdnf.Circuit.from_dnf(DNF_OF_TWO), seed=3)
 
 
 @pytest.fixture(scope="module")

@@ -70,7 +70,7 @@ def test_order() -> None:
         assert column("SELECT a FROM s ORDER BY a DESC LIMIT 2") == [3, 2]
         assert sorted(column("SELECT a FROM s ORDER BY b DESC LIMIT 2")) == [2, 3]  # type: ignore[type-var]
         for sql in ("SELECT a FROM e ORDER BY b", "SELECT a FROM e ORDER BY 2", "SELECT b AS a FROM e ORDER BY e.a"):
-            with pytest.raises(UnsupportedSQL, match="ORDER BY"):
+            with pytest.raises(SQLError, match="ORDER"):
                 found.sql(sql)
         if kind == "duckdb":
             database.run("CREATE TABLE f AS SELECT unnest([2, 'nan'::DOUBLE, 1]) AS a, {'x': 1} AS x, 0.5 AS p")

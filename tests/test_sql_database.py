@@ -165,7 +165,7 @@ def test_sqlite_collations_are_kept() -> None:
     ):
         assert sorted(found.sql(sql).df().iloc[:, 0]) == sorted(r[0] for r in connection.execute(sql)), sql
     with pytest.raises(UnsupportedSQL, match="collation"):
-        found.sql("SELECT a FROM e INTERSECT SELECT b FROM s")
+        found.sql("SELECT a FROM e INTERSECT SELECT b FROM s", way="lineage")
     connection.execute("CREATE TABLE w (a TEXT PRIMARY KEY COLLATE NOCASE, p) WITHOUT ROWID")
     with pytest.raises(UnsupportedSQL, match="collation"):
         found.uncertain("w", prob="p")

@@ -179,7 +179,11 @@ def test_same_functions_are_the_same_to_duckdb() -> None:
     ("sql", "want"),
     [
         ("SELECT a FROM e;", "SELECT a FROM e"),
-        ("SELECT a FROM e GROUP BY a HAVING prob() > 0.5 ORDER BY prob() LIMIT 2", "SELECT a FROM e GROUP BY a"),
+        ("SELECT a FROM e GROUP BY a HAVING prob() > 0.5 ORDER BY prob() LIMIT 2",
+         "SELECT a FROM e GROUP BY a HAVING random() > 0.5  LIMIT 2"),
+        ("SELECT a, prob() * 2 AS q FROM e HAVING prob() > 0.5 ORDER BY a",
+         "SELECT a, random() * 2 AS q FROM e  ORDER BY a"),
+        ("SELECT a FROM e QUALIFY rank() OVER (ORDER BY prob()) = 1 ORDER BY a", "SELECT a FROM e  ORDER BY a"),
         ("SELECT a FROM e ORDER BY prob() DESC, a", "SELECT a FROM e"),
         ("SELECT expected_count() FROM e", "SELECT count(*) FROM e"),
         ("SELECT a, expected_sum(b + 1) AS x FROM e GROUP BY a", "SELECT a, count(b + 1) AS x FROM e GROUP BY a"),

@@ -155,7 +155,7 @@ def test_duckdb_fields_of_columns() -> None:
     for table in "uef":
         db.uncertain(table, prob="p")
     with pytest.raises(UnsupportedSQL, match="field"):
-        db.sql("SELECT a FROM u WHERE EXISTS (SELECT 1 FROM e WHERE u.a = 2)")
+        db.sql("SELECT a FROM u WHERE EXISTS (SELECT 1 FROM e WHERE u.a = 2)", way="lineage")
     assert db.sql("SELECT a FROM u WHERE EXISTS (SELECT 1 FROM f WHERE u.a = 1)").prob == pytest.approx([0.125])
 
 
@@ -402,5 +402,5 @@ def test_common_table_expressions_that_are_read_before_they_are_written() -> Non
     create(database, world)
     db = declared(database, world)
     with pytest.raises(UnsupportedSQL, match="forward reference"):
-        db.sql("WITH c AS (SELECT a FROM b), b AS (SELECT a FROM e) SELECT a FROM c")
+        db.sql("WITH c AS (SELECT a FROM b), b AS (SELECT a FROM e) SELECT a FROM c", way="lineage")
     check(database, world, ["WITH c AS (SELECT a FROM b), b AS (SELECT 8 AS a) SELECT a FROM c"])

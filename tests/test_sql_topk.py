@@ -13,7 +13,7 @@ from sharpdnf.dnf import Batch
 from sharpdnf.engines.sampling import successes_needed
 from sharpdnf.sql import topk
 from sharpdnf.sql.counting import Counts, Options
-from sharpdnf.sql.plan import Cut
+from sharpdnf.sql.outermost import Cut
 
 
 class FakeCounter:

@@ -288,7 +288,7 @@ def test_casts_of_constants_with_a_type(kind: str, request: pytest.FixtureReques
     database, db = opened(kind, request)
     for value in ("timestamp '2020-01-02 10:00'::date", "date '2020-1-5'::text", "int '5'::text"):
         with pytest.raises(UnsupportedSQL, match="put parentheses"):
-            db.sql(f"SELECT {value} AS x FROM e")
+            db.sql(f"SELECT {value} AS x FROM e", way="lineage")
     for value in (
         "(timestamp '2020-01-02 10:00')::date",
         "interval '1 day'::text",
@@ -304,7 +304,7 @@ def test_what_arrow_does_not_have(value: str, request: pytest.FixtureRequest) ->
     """Arrow would leave out the zone and sort bits by their padding."""
     database, db = opened("duckdb", request)
     with pytest.raises(UnsupportedSQL, match="cast it to VARCHAR"):
-        db.sql(f"SELECT {value} AS x FROM e")
+        db.sql(f"SELECT {value} AS x FROM e", way="lineage")
     assert len(db.sql(f"SELECT CAST({value} AS VARCHAR) AS x, {{'bit': a}} AS y FROM e WHERE {value} = {value}")) == 2
     database.close()
 
@@ -424,7 +424,7 @@ def test_sqlite_unions_of_integers_and_reals_are_refused_by_name() -> None:
     for sql in inner:
         for query in (f"SELECT c FROM k WHERE c IN ({sql})", f"WITH d(x) AS ({sql}) SELECT c FROM k JOIN d ON c = x"):
             with pytest.raises(UnsupportedSQL, match=r"integers and reals|different affinities"):
-                db.sql(query)
+                db.sql(query, way="lineage")
     kept = [f"SELECT c FROM k JOIN ({sql}) AS d ON c = d.x" for sql in (
         "SELECT m + 0 AS x FROM t UNION ALL SELECT r + 0 FROM t", "SELECT m + 0 AS x FROM t UNION SELECT 2",
         "SELECT r + 0 AS x FROM t UNION SELECT 1.0")]  # fmt: skip
@@ -466,6 +466,6 @@ def test_distinct_over_a_column_without_a_type_is_refused_within_a_query() -> No
     db.uncertain("t", prob="p")
     for inner in ("SELECT DISTINCT t.n AS o FROM t WHERE t.n = 1.0", "SELECT n AS o FROM t GROUP BY n"):
         with pytest.raises(UnsupportedSQL, match="without a type"):
-            db.sql(f"SELECT d.o || '' FROM ({inner}) AS d")
+            db.sql(f"SELECT d.o || '' FROM ({inner}) AS d", way="lineage")
     typed = db.sql("SELECT d.o || '' AS s FROM (SELECT DISTINCT k AS o FROM t) AS d").arrow().to_pylist()
     assert {row["s"]: round(row["prob"], 12) for row in typed} == {"1": 0.5, "2": 0.3, "3": 0.2}

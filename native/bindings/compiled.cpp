@@ -11,27 +11,32 @@ namespace sharpdnf {
 void bind_compiled(nb::module_ &m) {
     m.def(
         "compiled_batch",
-        [](In<uint8_t> kind, In<int32_t> a, In<int32_t> b, In<int32_t> var, In<int32_t> literals, In<double> probs,
-           int64_t rows, int64_t num_vars, bool slopes, bool of_log, int threads) {
-            const auto nodes = static_cast<int64_t>(kind.shape(0));
+        [](In<uint8_t> kind, In<int32_t> a, In<int32_t> b, In<int32_t> var, In<int32_t> literals, In<int32_t> outputs,
+           In<double> probs, int64_t rows, int64_t num_vars, In<double> weights, bool slopes, bool of_log,
+           int threads) {
+            const auto nodes = static_cast<int64_t>(kind.shape(0)), count = static_cast<int64_t>(outputs.shape(0));
             for (const auto *children : {&a, &b, &var})
                 if (static_cast<int64_t>(children->shape(0)) != nodes)
                     throw std::invalid_argument("a circuit's arrays differ in length");
             if (rows < 0 || num_vars < 0 || static_cast<int64_t>(probs.shape(0)) != rows * num_vars)
                 throw std::invalid_argument("probs must have rows * num_vars entries");
+            if (slopes && static_cast<int64_t>(weights.shape(0)) != rows * count)
+                throw std::invalid_argument("weights must have rows * outputs entries");
             const CompiledView compiled{kind.data(), a.data(), b.data(), var.data(), literals.data(), nodes};
-            check_compiled(compiled, num_vars, static_cast<int64_t>(literals.shape(0)));
-            std::vector<double> log_prob(rows), slope(slopes ? rows * num_vars : 0);
+            check_compiled(compiled, num_vars, static_cast<int64_t>(literals.shape(0)), outputs.data(), count);
             const Slopes wanted = !slopes ? Slopes::none : of_log ? Slopes::of_log : Slopes::of_prob;
+            const BatchRequest asked{outputs.data(), count, probs.data(), rows, num_vars, wanted, weights.data()};
+            std::vector<double> log_prob(rows * count), slope(slopes ? rows * num_vars : 0);
             interruptible([&](Poll &poll) {
-                compiled_batch(compiled, probs.data(), rows, num_vars, wanted, threads, poll, log_prob.data(),
-                               slopes ? slope.data() : nullptr);
+                compiled_batch(compiled, asked, threads, poll, log_prob.data(), slopes ? slope.data() : nullptr);
             });
             return std::make_pair(to_numpy(std::move(log_prob)), to_numpy(std::move(slope)));
         },
-        nb::arg("kind"), nb::arg("a"), nb::arg("b"), nb::arg("var"), nb::arg("literals"), nb::arg("probs"),
-        nb::arg("rows"), nb::arg("num_vars"), nb::arg("slopes"), nb::arg("of_log"), nb::arg("threads"),
-        "(float64[k] log P, float64[k n] d P / d prob or d log P / d prob) under k rows of probabilities, all flat");
+        nb::arg("kind"), nb::arg("a"), nb::arg("b"), nb::arg("var"), nb::arg("literals"), nb::arg("outputs"),
+        nb::arg("probs"), nb::arg("rows"), nb::arg("num_vars"), nb::arg("weights"), nb::arg("slopes"),
+        nb::arg("of_log"), nb::arg("threads"),
+        "(float64[k o] log P of o nodes under k rows of probabilities, float64[k n] the sum over the outputs of weight "
+        "times d P / d prob or d log P / d prob), all flat");
 }
 
 }  // namespace sharpdnf

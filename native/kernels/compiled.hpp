@@ -57,14 +57,14 @@ inline void compiled_values(const CompiledView &c, const double *prob, std::vect
     }
 }
 
-// slope[v] = scale * d P(root) / d prob[v]: with scale 1 / P(root) that is d log P(root) / d prob[v].
-inline void compiled_slopes(const CompiledView &c, const double *prob, const std::vector<Value> &value,
-                            const Wide &scale, int64_t num_vars, double *slope) {
-    std::fill(slope, slope + num_vars, 0.0);
-    std::vector<Wide> flow(c.num_nodes);  // scale * d P(root) / d P(node)
+// slope[v] += weight * scale * d P(root) / d prob[v]: with scale 1 / P(root) that is weight * d log P(root) / d
+// prob[v].
+inline void compiled_slopes(const CompiledView &c, int64_t root, const double *prob, const std::vector<Value> &value,
+                            const Wide &scale, double weight, double *slope) {
+    std::vector<Wide> flow(root + 1);  // scale * d P(root) / d P(node)
     std::vector<Wide> behind;
-    flow[c.num_nodes - 1] = scale;
-    for (int64_t i = c.num_nodes - 1; i >= 0; --i) {
+    flow[root] = scale;
+    for (int64_t i = root; i >= 0; --i) {
         const Wide &here = flow[i];
         if (here.zero() || c.kind[i] < Compiled::kTerm) continue;
         const int32_t a = c.a[i], b = c.b[i];
@@ -74,7 +74,7 @@ inline void compiled_slopes(const CompiledView &c, const double *prob, const std
             Wide ahead = Wide::of(1.0);
             for (int32_t j = b - 1; j >= a; --j) {
                 const double rest = (behind[j - a] * ahead).value();
-                slope[c.literals[j] >> 1] += (c.literals[j] & 1) ? -rest : rest;
+                slope[c.literals[j] >> 1] += weight * ((c.literals[j] & 1) ? -rest : rest);
                 ahead = ahead * literal_prob(c.literals[j], prob);
             }
         } else if (c.kind[i] == Compiled::kOr) {
@@ -87,8 +87,8 @@ inline void compiled_slopes(const CompiledView &c, const double *prob, const std
             const double p = prob[c.var[i]];
             // The difference of the smaller ones keeps its digits: near 1 that is the complements.
             const Value &high = value[a], &low = value[b];
-            slope[c.var[i]] += high.p < high.q ? (here * high.p).value() - (here * low.p).value()
-                                               : (here * low.q).value() - (here * high.q).value();
+            slope[c.var[i]] += weight * (high.p < high.q ? (here * high.p).value() - (here * low.p).value()
+                                                         : (here * low.q).value() - (here * high.q).value());
             flow[a] = flow[a] + here * p;
             flow[b] = flow[b] + here * (1.0 - p);
         }

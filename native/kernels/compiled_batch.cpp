@@ -99,9 +99,36 @@ SHARPDNF_CLONES void backwards(const CompiledView &c, int64_t first, int64_t las
     }
 }
 
-}  // namespace
+// Memory for sixteen rows: hit[16 i + r] and miss[16 i + r] are P and 1 - P of node i in row r, literal[16 l + r] the
+// probability of literal l, slope[16 v + r] what is asked of variable v.
+struct RowBlock {
+    std::vector<double> hit, miss, flow, literal, slope, behind;
 
-bool compiled_block(const CompiledView &c, Slopes slopes, RowBlock &block, Poll &poll, bool looks) {
+    RowBlock(const CompiledView &c, const BatchRequest &asked)
+        : hit(kRows * c.num_nodes), miss(kRows * c.num_nodes), literal(2 * kRows * asked.num_vars) {
+        if (asked.slopes == Slopes::none) return;
+        int32_t widest = 0;
+        for (int64_t i = 0; i < c.num_nodes; ++i)
+            if (c.kind[i] == Compiled::kTerm) widest = std::max(widest, c.b[i] - c.a[i]);
+        flow.resize(kRows * c.num_nodes), slope.resize(kRows * asked.num_vars);
+        behind.resize(kRows * (static_cast<std::size_t>(widest) + 1));
+    }
+
+    // Rows first to first + count - 1; the last one fills what is left of the sixteen.
+    void read(const BatchRequest &asked, int64_t first, int count) {
+        for (int r = 0; r < kRows; ++r) {
+            const double *row = asked.probs + asked.num_vars * (first + std::min(r, count - 1));
+            for (int64_t v = 0; v < asked.num_vars; ++v) {
+                literal[2 * kRows * v + r] = row[v];
+                literal[2 * kRows * v + kRows + r] = 1.0 - row[v];
+            }
+        }
+    }
+};
+
+// Values forwards and slopes backwards, without what outputs below kRoomy add. False if it is to stop.
+bool run_block(const CompiledView &c, const BatchRequest &asked, int64_t first_row, int count, RowBlock &block,
+               Poll &poll, bool looks) {
     constexpr int64_t kStretch = 1 << 14;  // nodes between two looks at the clock
     const auto stop = [&] { return looks ? poll.look() : poll.stopped(); };
     for (int64_t first = 0; first < c.num_nodes; first += kStretch) {
@@ -109,13 +136,15 @@ bool compiled_block(const CompiledView &c, Slopes slopes, RowBlock &block, Poll 
         forwards(c, first, std::min(c.num_nodes, first + kStretch), block.hit.data(), block.miss.data(),
                  block.literal.data());
     }
-    if (slopes == Slopes::none) return true;
+    if (asked.slopes == Slopes::none) return true;
     std::fill(block.flow.begin(), block.flow.end(), 0.0), std::fill(block.slope.begin(), block.slope.end(), 0.0);
-    const int64_t root = kRows * (c.num_nodes - 1);
-    for (int r = 0; r < kRows; ++r)
-        block.flow[root + r] = slopes == Slopes::of_prob       ? 1.0
-                               : block.hit[root + r] >= kRoomy ? 1.0 / block.hit[root + r]
-                                                               : 0.0;
+    for (int r = 0; r < count; ++r)
+        for (int64_t o = 0; o < asked.outputs; ++o) {
+            const int64_t place = kRows * static_cast<int64_t>(asked.output[o]) + r;
+            if (!(block.hit[place] >= kRoomy)) continue;
+            const double weight = asked.weight[asked.outputs * (first_row + r) + o];
+            block.flow[place] += asked.slopes == Slopes::of_prob ? weight : weight / block.hit[place];
+        }
     for (int64_t last = c.num_nodes; last > 0; last -= kStretch) {
         if (stop()) return false;
         backwards(c, std::max<int64_t>(0, last - kStretch), last, block.hit.data(), block.miss.data(),
@@ -124,61 +153,54 @@ bool compiled_block(const CompiledView &c, Slopes slopes, RowBlock &block, Poll 
     return true;
 }
 
-// One row with a wider exponent.
-static void wide_row(const CompiledView &c, const double *prob, int64_t num_vars, Slopes slopes, double *log_prob,
-                     double *slope) {
+// What the outputs of one row below kRoomy are and add, with a wider exponent.
+void wide_row(const CompiledView &c, const BatchRequest &asked, int64_t row, const RowBlock &block, int r,
+              double *log_prob, double *slope) {
+    const double *const prob = asked.probs + asked.num_vars * row;
     std::vector<Value> value;
-    compiled_values(c, prob, value);
-    const Wide root = value.back().p;
-    *log_prob = std::min(value.back().log(), 0.0);
-    if (slopes == Slopes::none) return;
-    std::fill(slope, slope + num_vars, 0.0);
-    if (slopes == Slopes::of_prob || !root.zero())
-        compiled_slopes(c, prob, value,
-                        slopes == Slopes::of_log ? Wide::of(1.0) * Wide{1.0 / root.m, -root.e} : Wide::of(1.0),
-                        num_vars, slope);
+    for (int64_t o = 0; o < asked.outputs; ++o) {
+        const int64_t root = asked.output[o];
+        if (block.hit[kRows * root + r] >= kRoomy) continue;
+        if (value.empty()) compiled_values(c, prob, value);
+        const Wide p = value[root].p;
+        log_prob[o] = std::min(value[root].log(), 0.0);
+        const bool of_log = asked.slopes == Slopes::of_log;
+        if (asked.slopes == Slopes::none || (of_log && p.zero())) continue;
+        const Wide scale = of_log ? Wide::of(1.0) * Wide{1.0 / p.m, -p.e} : Wide::of(1.0);
+        compiled_slopes(c, root, prob, value, scale, asked.weight[asked.outputs * row + o], slope);
+    }
 }
 
-void compiled_batch(const CompiledView &c, const double *probs, int64_t rows, int64_t num_vars, Slopes slopes,
-                    int threads, Poll &poll, double *log_prob, double *slope) {
-    int32_t widest = 0;
-    for (int64_t i = 0; i < c.num_nodes; ++i)
-        if (c.kind[i] == Compiled::kTerm) widest = std::max(widest, c.b[i] - c.a[i]);
+}  // namespace
+
+void compiled_batch(const CompiledView &c, const BatchRequest &asked, int threads, Poll &poll, double *log_prob,
+                    double *slope) {
     std::atomic<int64_t> next{0};
     const auto work = [&](int thread) {
-        RowBlock block;
-        block.hit.resize(kRows * c.num_nodes), block.miss.resize(kRows * c.num_nodes);
-        block.literal.resize(2 * kRows * num_vars);
-        if (slopes != Slopes::none) {
-            block.flow.resize(kRows * c.num_nodes), block.slope.resize(kRows * num_vars);
-            block.behind.resize(kRows * (static_cast<std::size_t>(widest) + 1));
-        }
-        for (int64_t first; (first = next.fetch_add(kRows)) < rows;) {
-            const auto count = static_cast<int>(std::min<int64_t>(kRows, rows - first));
-            for (int r = 0; r < kRows; ++r) {
-                const double *row = probs + num_vars * (first + std::min(r, count - 1));
-                for (int64_t v = 0; v < num_vars; ++v) {
-                    block.literal[2 * kRows * v + r] = row[v];
-                    block.literal[2 * kRows * v + kRows + r] = 1.0 - row[v];
-                }
-            }
-            if (!compiled_block(c, slopes, block, poll, thread == 0)) return;
-            const double *hit = block.hit.data() + kRows * (c.num_nodes - 1),
-                         *miss = block.miss.data() + kRows * (c.num_nodes - 1);
+        RowBlock block(c, asked);
+        for (int64_t first; (first = next.fetch_add(kRows)) < asked.rows;) {
+            const auto count = static_cast<int>(std::min<int64_t>(kRows, asked.rows - first));
+            block.read(asked, first, count);
+            if (!run_block(c, asked, first, count, block, poll, thread == 0)) return;
             for (int r = 0; r < count; ++r) {
-                double *out = slope ? slope + num_vars * (first + r) : nullptr;
-                if (!(hit[r] >= kRoomy)) {
-                    wide_row(c, probs + num_vars * (first + r), num_vars, slopes, log_prob + first + r, out);
-                    continue;
+                const int64_t row = first + r;
+                double *const logs = log_prob + asked.outputs * row;
+                double *const out = slope ? slope + asked.num_vars * row : nullptr;
+                for (int64_t v = 0; out && v < asked.num_vars; ++v) out[v] = block.slope[kRows * v + r];
+                bool roomy = true;
+                for (int64_t o = 0; o < asked.outputs; ++o) {
+                    const int64_t place = kRows * static_cast<int64_t>(asked.output[o]) + r;
+                    const double hit = block.hit[place], miss = block.miss[place];
+                    roomy &= hit >= kRoomy;
+                    logs[o] = std::min(hit < miss ? std::log(hit) : std::log1p(-miss), 0.0);
                 }
-                log_prob[first + r] = std::min(hit[r] < miss[r] ? std::log(hit[r]) : std::log1p(-miss[r]), 0.0);
-                for (int64_t v = 0; out && v < num_vars; ++v) out[v] = block.slope[kRows * v + r];
+                if (!roomy) wide_row(c, asked, row, block, r, logs, out);
             }
         }
     };
     constexpr int64_t kShared = 1 << 17;  // nodes times rows from which threads pay
     const int64_t helpers =
-        c.num_nodes * rows < kShared ? 0 : std::min<int64_t>(threads, (rows + kRows - 1) / kRows) - 1;
+        c.num_nodes * asked.rows < kShared ? 0 : std::min<int64_t>(threads, (asked.rows + kRows - 1) / kRows) - 1;
     run_on_threads(static_cast<int>(std::max<int64_t>(helpers, 0)), work);
     if (poll.stopped()) throw Stopped{};
 }

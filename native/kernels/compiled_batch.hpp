@@ -1,8 +1,11 @@
-// A circuit under many rows of probabilities, eight at a time: values forwards, derivatives backwards.
+// A circuit under many rows of probabilities, sixteen at a time: values forwards, derivatives backwards.
 //
 // P and 1 - P of every node are kept side by side as doubles, so nothing cancels at either end. All factors are at most
 // 1, so what underflows on the way would underflow in the result too; rows whose P itself is beyond what doubles hold
 // with room to spare are done again with a wider exponent.
+//
+// Some nodes are outputs. Backwards, every output of every row has a weight, as in reverse-mode differentiation: what
+// comes out is the sum over the outputs of weight times derivative. So many outputs cost one pass, whatever they share.
 #pragma once
 #include <stdexcept>
 #include <vector>
@@ -14,19 +17,22 @@ namespace sharpdnf {
 
 enum class Slopes { none, of_prob, of_log };
 
-inline constexpr int kRows = 8;
+inline constexpr int kRows = 16;  // two vectors at the widest, so that one does not wait for the other
 
-// Memory for eight rows: hit[8 i + r] and miss[8 i + r] are P and 1 - P of node i in row r.
-struct RowBlock {
-    std::vector<double> hit, miss, flow, literal, slope, behind;
+// What is asked: log P of `outputs` nodes under `rows` rows of probabilities, and with slopes the sums over the outputs
+// of weight[outputs r + o] times d P / d prob, or d log P / d prob.
+struct BatchRequest {
+    const int32_t *output;
+    int64_t outputs;
+    const double *probs;
+    int64_t rows, num_vars;
+    Slopes slopes;
+    const double *weight;
 };
 
-// Eight rows; literal[8 l + r] is the probability of literal l in row r. With slopes, slope[8 v + r] becomes
-// d P / d prob[v], or d log P. False if it is to stop.
-bool compiled_block(const CompiledView &c, Slopes slopes, RowBlock &block, Poll &poll, bool looks);
-
 // Every index once: children come before their parents, literals and variables exist.
-inline void check_compiled(const CompiledView &c, int64_t num_vars, int64_t num_literals) {
+inline void check_compiled(const CompiledView &c, int64_t num_vars, int64_t num_literals, const int32_t *output,
+                           int64_t outputs) {
     if (c.num_nodes == 0) throw std::invalid_argument("a circuit has at least one node");
     bool good = true;
     for (int64_t i = 0; i < c.num_nodes; ++i) {
@@ -39,11 +45,14 @@ inline void check_compiled(const CompiledView &c, int64_t num_vars, int64_t num_
         }
     }
     for (int64_t j = 0; j < num_literals; ++j) good &= 0 <= c.literals[j] && c.literals[j] >> 1 < num_vars;
-    if (!good) throw std::invalid_argument("not a circuit: a child, a literal or a variable that does not exist");
+    for (int64_t o = 0; o < outputs; ++o) good &= 0 <= output[o] && output[o] < c.num_nodes;
+    if (!good)
+        throw std::invalid_argument("not a circuit: a child, a literal, a variable or an output that does not exist");
 }
 
-// log_prob[r] and, with slopes, slope[r * num_vars ..] for every row of `probs`. Throws Stopped.
-void compiled_batch(const CompiledView &c, const double *probs, int64_t rows, int64_t num_vars, Slopes slopes,
-                    int threads, Poll &poll, double *log_prob, double *slope);
+// log_prob[outputs r + o] and, with slopes, slope[num_vars r ..] for every row r. A log P of minus infinity has no
+// slope and adds none. Throws Stopped.
+void compiled_batch(const CompiledView &c, const BatchRequest &asked, int threads, Poll &poll, double *log_prob,
+                    double *slope);
 
 }  // namespace sharpdnf

@@ -66,7 +66,12 @@ _HOME = {
     "connect": "sql",
     "ProbDB": "sql",
 }
-_FRONTS = ("network", "faulttree", "problog")
+_MODULES = {
+    "network": "fronts.network",
+    "faulttree": "fronts.faulttree",
+    "problog": "fronts.problog",
+    "torch": "torch",
+}
 _EXTRA = {"torch": "neural", "safetensors": "neural", "duckdb": "sql", "sqlglot": "sql", "pyarrow": "sql"}
 __all__ = [  # noqa: RUF022 - in the order a newcomer meets them
     "DNF", "Batch", "read", "reads", "write", "writes",
@@ -79,14 +84,12 @@ __all__ = [  # noqa: RUF022 - in the order a newcomer meets them
 
 
 def __getattr__(name: str) -> Any:
-    if name in _FRONTS:
-        return importlib.import_module(f"sharpdnf.fronts.{name}")
     if name == "__version__":
         return _version()
-    if name not in _HOME:
+    if name not in _HOME and name not in _MODULES:
         raise AttributeError(f"module 'sharpdnf' has no attribute {name!r}")
     try:
-        module = importlib.import_module(f"sharpdnf.{_HOME[name]}")
+        module = importlib.import_module(f"sharpdnf.{_MODULES.get(name) or _HOME[name]}")
     except ModuleNotFoundError as error:
         extra = _EXTRA.get(error.name or "")
         if extra is None:
@@ -94,7 +97,7 @@ def __getattr__(name: str) -> Any:
         from sharpdnf.errors import MissingExtra
 
         raise MissingExtra(name, extra) from error
-    value = getattr(module, name)
+    value = module if name in _MODULES else getattr(module, name)
     globals()[name] = value
     return value
 
@@ -110,4 +113,4 @@ def _version() -> str:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOME])
+    return sorted([*globals(), *_HOME, *_MODULES])

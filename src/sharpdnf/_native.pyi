@@ -565,7 +565,7 @@ class ReachSample:
     def reached(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
         """Per node: in how many draws it was reached; empty if not asked for."""
 
-def reach(start: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], target: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], link: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], edge_prob: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], node_prob: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], source: int, terminals: Sequence[int], hops: int, seed: int, successes: int, max_draws: int, of_failure: bool, count_nodes: bool, threads: int, seconds: float) -> ReachSample:
+def reach(tail: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], head: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], directed: bool, link_prob: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], node_prob: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], source: int, terminals: Sequence[int], hops: int, seed: int, successes: int, max_draws: int, of_failure: bool, count_nodes: bool, threads: int, seconds: float) -> ReachSample:
     """
     Draws worlds until so many successes or draws: how many there were, and how often each node was reached
     """
@@ -798,9 +798,9 @@ def eliminate_factors(start: Annotated[NDArray[numpy.int64], dict(shape=(None,),
     (log of the sum over all assignments of the product of factors and weights, operations), or None at a limit
     """
 
-def compiled_batch(kind: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], a: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], b: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], var: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], literals: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], probs: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], rows: int, num_vars: int, slopes: bool, of_log: bool, threads: int) -> tuple[Annotated[NDArray[numpy.float64], dict(shape=(None,))], Annotated[NDArray[numpy.float64], dict(shape=(None,))]]:
+def compiled_batch(kind: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], a: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], b: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], var: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], literals: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], outputs: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], probs: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], rows: int, num_vars: int, weights: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], slopes: bool, of_log: bool, threads: int) -> tuple[Annotated[NDArray[numpy.float64], dict(shape=(None,))], Annotated[NDArray[numpy.float64], dict(shape=(None,))]]:
     """
-    (float64[k] log P, float64[k n] d P / d prob or d log P / d prob) under k rows of probabilities, all flat
+    (float64[k o] log P of o nodes under k rows of probabilities, float64[k n] the sum over the outputs of weight times d P / d prob or d log P / d prob), all flat
     """
 
 class PivotCounts:

@@ -23,7 +23,7 @@ from sharpdnf.dnf import DNF, FloatArray, plain_array, require_dnf
 from sharpdnf.engines.dtree import compile as compile_tree
 from sharpdnf.engines.exact import compile as compile_dnf
 from sharpdnf.engines.front import Seed, count, make_limit, make_rng
-from sharpdnf.engines.sampling import sample_marginals
+from sharpdnf.engines.sampling import sample_marginals, successes_needed
 from sharpdnf.errors import InvalidFormula, LimitError, NotMetWarning, did_you_mean
 from sharpdnf.estimate import Estimate, Limit, check_tolerance
 from sharpdnf.simplify import trivial_log_prob
@@ -88,7 +88,8 @@ def posterior(
     if compiled is not None:
         log_prob = float(compiled.evaluate(dnf.prob[None, :])[0])
         return Posterior(compiled.marginals(dnf.prob), log_prob, True, 0, np.zeros(dnf.num_vars))
-    found = sample_marginals(dnf, epsilon=epsilon, delta=delta, rng=generator, limit=limit)
+    successes = successes_needed(epsilon, delta)
+    found = sample_marginals(dnf, successes=successes, seed=int(generator.integers(2**63)), limit=limit)
     std_error = np.sqrt(found.prob * (1.0 - found.prob) / max(1, found.successes))
     return Posterior(found.prob, found.log_prob, False, found.draws, std_error, found.complete)
 

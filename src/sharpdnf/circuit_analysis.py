@@ -19,7 +19,7 @@ from sharpdnf.dnf import DNF, FloatArray
 from sharpdnf.engines.circuit_auto import SMALL_DNF, cover_of, impossible
 from sharpdnf.engines.circuit_sampling import LANES, Cover, sample_posterior, sample_rows
 from sharpdnf.engines.circuits import one_output
-from sharpdnf.engines.sampling import UNLIMITED
+from sharpdnf.engines.sampling import UNLIMITED, successes_needed
 from sharpdnf.errors import InvalidFormula, LimitError
 from sharpdnf.estimate import Limit, safe_log
 from sharpdnf.relax import relax
@@ -72,13 +72,14 @@ def posterior(
         if log_prob == -math.inf:
             raise InvalidFormula(_IMPOSSIBLE)
         return Posterior(compiled.marginals(circuit.prob), log_prob, True, 0, np.zeros(circuit.num_vars))
-    cover = _possible_cover(one_output(circuit), limit)
-    found = sample_posterior(circuit, seed=seed, epsilon=epsilon, delta=delta, limit=limit, cover=cover)
+    cover = possible_cover(one_output(circuit), limit)
+    successes = successes_needed(epsilon, delta)
+    found = sample_posterior(circuit, seed=seed, successes=successes, limit=limit, cover=cover)
     std_error = np.sqrt(found.prob * (1.0 - found.prob) / max(1, found.successes))
     return Posterior(found.prob, found.log_prob, False, found.draws, std_error, found.complete)
 
 
-def _possible_cover(circuit: Circuit, limit: Limit) -> Cover | None:
+def possible_cover(circuit: Circuit, limit: Limit) -> Cover | None:
     dnf = relax(circuit, SMALL_DNF, within=limit)[0]
     if impossible(dnf):
         raise InvalidFormula(_IMPOSSIBLE)
@@ -184,7 +185,7 @@ def sample_models(
     compiled = compile_cheaply(circuit, limit)
     if compiled is not None:
         return draw_models(compiled, circuit.prob, k, rng), k
-    cover = _possible_cover(circuit, limit)
+    cover = possible_cover(circuit, limit)
     return sample_rows(circuit, k, seed=int(rng.integers(2**63)), limit=limit, cover=cover)
 
 

@@ -73,7 +73,28 @@ class Compiled:
         return rows
 
     def _batch(self, rows: FloatArray, *, slopes: bool, of_log: bool, threads: int) -> tuple[FloatArray, FloatArray]:
-        return _native.compiled_batch(*self._arrays, rows.ravel(), len(rows), self.num_vars, slopes, of_log, threads)
+        root = np.array([self.num_nodes - 1], dtype=np.int32)
+        return self.batch(root, rows, np.ones((len(rows), 1)) if slopes else None, of_log=of_log, threads=threads)
+
+    def batch(
+        self,
+        outputs: npt.NDArray[np.int32],
+        rows: FloatArray,
+        weights: FloatArray | None = None,
+        *,
+        of_log: bool = True,
+        threads: int = 1,
+    ) -> tuple[FloatArray, FloatArray]:
+        """(log P of the nodes ``outputs``, slopes), flat, under ``rows`` of probabilities, float64[k, n].
+
+        With ``weights``, float64[k, outputs], the slopes are float64[k n]: the sums over the outputs of weight times
+        d log P / d prob, or d P / d prob unless ``of_log``. A log P of minus infinity adds nothing.
+        """
+        flat = np.empty(0) if weights is None else np.ascontiguousarray(weights, dtype=np.float64).ravel()
+        count, num_vars = rows.shape
+        return _native.compiled_batch(
+            *self._arrays, outputs, rows.ravel(), count, num_vars, flat, weights is not None, of_log, threads
+        )
 
     def marginals(self, prob: npt.ArrayLike) -> FloatArray:
         """float64[n] or [k, n]: P(v | formula) = p + p (1 - p) d log P / d p. The formula must be possible."""
@@ -142,3 +163,36 @@ class Compiled:
         np.maximum.at(last, self.a[inner], parents)
         np.maximum.at(last, self.b[inner], parents)
         return last.tolist()
+
+
+def merged(parts: Sequence[Compiled]) -> tuple[Compiled, npt.NDArray[np.int32]]:
+    """(one circuit, the node in it that is each part's whole): nodes that are equal are kept once."""
+    place_of: dict[tuple[object, ...], int] = {}
+    nodes: list[tuple[int, int, int, int]] = []
+    literals: list[int] = []
+    outputs = []
+    for part in parts:
+        own = part.literals.tolist()
+        place: list[int] = []
+        for (_, kind, a, b), var in zip(part._nodes(), part.var.tolist(), strict=True):
+            term = tuple(own[a:b]) if kind == TERM else ()
+            if kind > TERM:
+                a, b = place[a], place[b]  # noqa: PLW2901
+            key = (kind, a, b, var) if kind == SHANNON else (kind, a, b) if kind > TERM else (kind, *term)
+            if key not in place_of:
+                place_of[key] = len(nodes)
+                ends = (len(literals), len(literals) + len(term)) if kind == TERM else (a, b) if kind > TERM else (0, 0)
+                literals += term
+                nodes.append((kind, *ends, var if kind == SHANNON else 0))
+            place.append(place_of[key])
+        outputs.append(place[-1])
+    kinds, a_of, b_of, vars_ = (np.array(column) for column in zip(*nodes, strict=True))
+    whole = Compiled(
+        kinds.astype(np.uint8),
+        a_of.astype(np.int32),
+        b_of.astype(np.int32),
+        vars_.astype(np.int32),
+        np.array(literals, dtype=np.int32),
+        max(part.num_vars for part in parts),
+    )
+    return whole, np.array(outputs, dtype=np.int32)

@@ -39,6 +39,7 @@ def sql(
     seed: Seed = None,
     limit: Annotated[int, typer.Option(min=0, help="how many answers to print")] = 50,
     show_sql: Annotated[bool, typer.Option("--show-sql", help="print the rewritten SQL and stop")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="say which way the query goes, and why, and stop")] = False,
     csv: Annotated[bool, typer.Option("--csv", help="print the answers as CSV")] = False,
     json: Annotated[bool, typer.Option("--json", help="print one JSON object per answer and line")] = False,
     parquet: Annotated[Path | None, typer.Option(help="write the answers as Parquet")] = None,
@@ -64,6 +65,9 @@ def sql(
     text = sys.stdin.read() if query == "-" else query
     if show_sql:
         typer.echo(database.rewrite(text))
+        return
+    if explain:
+        typer.echo(str(database.plan(text)))
         return
     options: dict[str, Any] = {
         "guarantee": guarantee, "epsilon": epsilon, "delta": delta, "engine": engine, "timeout": timeout, "rng": seed,

@@ -24,6 +24,7 @@ from sharpdnf.engines.circuit_eliminate import eliminate_circuit
 from sharpdnf.engines.circuit_sampling import LANES, Cover, Tally, cut_short, draw, relative_estimate, sample_additive
 from sharpdnf.engines.dtree import bounds_meet
 from sharpdnf.engines.front import count
+from sharpdnf.engines.registry import check_seed
 from sharpdnf.engines.sampling import UNLIMITED, successes_needed
 from sharpdnf.errors import MissingExtra, did_you_mean
 from sharpdnf.estimate import SERVES, Estimate, Limit, exact_estimate
@@ -70,8 +71,9 @@ def check_engine(engine: str, guarantee: str | None, options: dict[str, Any]) ->
     if engine not in GUARANTEES:
         return None
     own = {"compile": ("work",), "sampling": ("estimator",)}.get(engine, ())
-    for option in options:
+    for option, value in options.items():
         if option not in own:
+            check_seed(option, value)
             hint = did_you_mean(option, own)
             raise ValueError(f"engine {engine!r} has no option {option!r} for circuits{hint}")
     if options.get("estimator", "auto") not in ESTIMATORS:

@@ -25,8 +25,8 @@ import numpy.typing as npt
 
 from sharpdnf import _native
 from sharpdnf.circuit import Circuit
-from sharpdnf.dnf import DNF, FloatArray
-from sharpdnf.engines.sampling import UNLIMITED, draws_needed, successes_needed
+from sharpdnf.dnf import DNF
+from sharpdnf.engines.sampling import UNLIMITED, SampledMarginals, draws_needed
 from sharpdnf.estimate import Estimate, Limit, safe_log
 
 LANES = 512
@@ -282,22 +282,14 @@ def _outputs(circuit: Circuit, chosen: npt.NDArray[np.int64]) -> Circuit:
     return Circuit.trusted(*circuit.arrays, outputs, circuit.prob, circuit.log_scale, circuit.names)
 
 
-@dataclass(frozen=True, slots=True)
-class SampledPosterior:
-    """P(v | event), float64[n], and the probability of the event itself; ``successes`` of the ``draws`` were models."""
-
-    log_prob: float
-    prob: FloatArray
-    draws: int
-    successes: int
-    complete: bool
-
-
 def sample_posterior(
-    circuit: Circuit, *, seed: int, epsilon: float, delta: float, limit: Limit, cover: Cover | None
-) -> SampledPosterior:
-    """Marginals and count from one set of draws. A variable that the circuit does not read keeps its probability."""
-    k = successes_needed(epsilon, delta)
+    circuit: Circuit, *, seed: int, successes: int, limit: Limit, cover: Cover | None
+) -> SampledMarginals:
+    """Marginals and count from draws until there are so many successes.
+
+    A variable that the circuit does not read keeps its probability.
+    """
+    k = successes
     found = _native.circuit_sample(
         *circuit.arrays,
         circuit.prob,
@@ -311,12 +303,12 @@ def sample_posterior(
         seconds=limit.seconds_left,
         marginals=True,
     )
-    n, successes, complete = int(found.draws[0]), int(found.successes[0]), bool(found.complete[0])
-    mean = (k - 1) / (n - 1) if complete else successes / n if n else 0.5
+    n, hits, complete = int(found.draws[0]), int(found.successes[0]), bool(found.complete[0])
+    mean = (k - 1) / (n - 1) if complete else hits / n if n else 0.5
     log_prob = min(0.0, found.log_scale + safe_log(mean))
     true_count, total = found.true_count, found.marginal_successes
     prob = np.where((true_count >= 0) & (total > 0), true_count / max(1, total), circuit.prob)
-    return SampledPosterior(log_prob, prob, n, successes, complete)
+    return SampledMarginals(log_prob, prob, n, hits, complete, found.log_scale)
 
 
 def sample_rows(

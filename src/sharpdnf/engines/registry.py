@@ -121,12 +121,17 @@ def find(name: str) -> Engine:
     return _ENGINES[name]
 
 
+def check_seed(option: str, value: object) -> None:
+    """An unknown option that other libraries call the seed gets an error that says how it is given here."""
+    if option in ("seed", "random_state"):
+        raise ValueError(f"the seed is given as rng: write rng={value!r} instead of {option}={value!r}")
+
+
 def check_options(found: Engine, options: dict[str, Any]) -> None:
     """Unknown options are errors with a "did you mean", and so are values of another type than the engine's."""
     for option, value in options.items():
         if option not in found.options:
-            if option in ("seed", "random_state"):
-                raise ValueError(f"the seed is given as rng: write rng={value!r} instead of {option}={value!r}")
+            check_seed(option, value)
             close = difflib.get_close_matches(option, found.options, 1)
             hint = f"did you mean {close[0]!r}? " if close else ""
             own = ", ".join(found.options) or "none"

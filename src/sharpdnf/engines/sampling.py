@@ -185,20 +185,21 @@ class SampledMarginals:
     draws: int
     successes: int
     complete: bool
+    log_scale: float
+    """P(formula) is exp(log_scale) times the probability of a success."""
 
 
-def sample_marginals(
-    dnf: DNF, *, epsilon: float, delta: float, rng: np.random.Generator, limit: Limit
-) -> SampledMarginals:
-    """Marginals and count from one set of samples.
+def sample_marginals(dnf: DNF, *, successes: int, seed: int, limit: Limit) -> SampledMarginals:
+    """Marginals and count from one set of samples, drawn until there are so many successes.
 
-    A success is distributed as the formula's posterior. A variable that a block never drew is independent of the
-    outcome given what was drawn, so it counts with its prior: less variance, no bias.
+    A success is distributed as the formula's posterior, however long one waited for it, so the marginals have no bias.
+    A variable that a block never drew is independent of the outcome given what was drawn, so it counts with its prior:
+    less variance, still no bias.
     """
-    k = successes_needed(epsilon, delta)
+    k = successes
     found = _native.sample(
         *dnf.arrays,
-        seed=int(rng.integers(2**63)),
+        seed=seed,
         successes=k,
         max_draws=UNLIMITED,
         threads=limit.threads,
@@ -210,7 +211,7 @@ def sample_marginals(
     mean = (k - 1) / (draws - 1) if found.complete else found.successes / draws if draws else 0.5
     log_prob = min(0.0, found.log_scale + safe_log(mean))
     posterior = (found.true_count + (total - found.seen) * dnf.prob) / total if total else dnf.prob.copy()
-    return SampledMarginals(log_prob, posterior, draws, found.successes, found.complete)
+    return SampledMarginals(log_prob, posterior, draws, found.successes, found.complete, found.log_scale)
 
 
 def label(
@@ -221,7 +222,8 @@ def label(
         return -math.inf, None
     limit = Limit(threads=1)
     if marginals:
-        found = sample_marginals(dnf, epsilon=epsilon, delta=delta, rng=rng, limit=limit)
+        k = successes_needed(epsilon, delta)
+        found = sample_marginals(dnf, successes=k, seed=int(rng.integers(2**63)), limit=limit)
         return found.log_prob, found.prob
     estimate = sampling(dnf, guarantee="relative", epsilon=epsilon, delta=delta, rng=rng, limit=limit)
     return estimate.log_prob, None

@@ -2,7 +2,7 @@
 
 Aralia: ``top := (a & b) | @(2, [c, d, e])``, ``~`` or ``-`` for not, ``^`` exclusive or, ``=>`` and ``<=>``,
 ``#(l, h, [...])`` for between l and h; ``p(a) = 0.1`` is a probability and ``s(h) = true`` a house event. Statements
-may end in ``;``; a lone name first is a title. A list of cut sets has one a line, its events separated by spaces or
+may end in ``;``; a lone name first is a title. A list of cut sets has one per line, its events separated by spaces or
 commas, and the same ``p(a) = 0.1``; ``#`` starts a comment there, ``//`` and ``/* */`` in Aralia.
 """
 
@@ -22,7 +22,7 @@ TOKEN = re.compile(
     re.DOTALL,
 )
 BINARY = (("<=>", "iff"), ("=>", "imply"), ("|", "or"), ("^", "xor"), ("&", "and"))
-"""Operators, the weakest first."""
+"""The operators with the names of what they make, those that bind most weakly first."""
 LISTED_NAME = r"[\w.:/+-]+"
 """In a list of cut sets a name may also start with a digit."""
 PROBABILITY = re.compile(rf"p\s*\(\s*({LISTED_NAME})\s*\)\s*=\s*({NUMBER})\s*;?")
@@ -154,7 +154,7 @@ class _Aralia:
         return Formula("event", place, name=name)
 
     def counted(self, sign: str, depth: int) -> Formula:
-        """``@(k, [a, b, c])`` or ``#(l, h, [a, b, c])``."""
+        """Reads ``@(k, [a, b, c])``, at least k of them, or ``#(l, h, [a, b, c])``, between l and h of them."""
         place = self.place
         self.at += 1
         self.take("(")
@@ -199,7 +199,7 @@ TOP = "top"
 
 
 def read_cut_sets(text: str, file: str) -> Model:
-    """The OR of the cut sets, one a line. If the file gives any probability, every event needs one."""
+    """Reads a list of cut sets, one per line, as the OR of them. If any probability is given, every event needs one."""
     model = Model()
     numbers: dict[str, BasicEvent] = {}
     sets: list[Formula] = []

@@ -23,15 +23,15 @@ from sharpdnf.errors import LimitError
 from sharpdnf.estimate import Limit
 
 MAX_NODES = 10_000_000
-"""Nodes of a diagram while it is built: about a gigabyte with its tables."""
+"""The most nodes that a diagram may have while it is built: about a gigabyte with its tables."""
 POWERS = 512
-"""Terms of the logarithm's series in the min-cut upper bound."""
+"""How many terms of the logarithm's series the min-cut upper bound adds up at most."""
 NEAR_ONE = 0.95
-"""Cut sets at least this likely are taken out of that series: it would converge too slowly for them."""
+"""Cut sets at least this likely are listed one by one, since the series would converge too slowly for them."""
 MANY_NEAR_ONE = 10_000
 NEGLIGIBLE = 1e-17
 SWEEP_CELLS = 1 << 22
-"""Numbers that one sweep for several powers may hold."""
+"""How many numbers one sweep over the diagram may hold when it computes several powers at once."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -189,8 +189,11 @@ def find_cut_sets(
     limit: Limit | None = None,
     max_nodes: int = MAX_NODES,
 ) -> CutSets:
-    """The minimal cut sets of the first output, which must be coherent: all, or those up to an order (their size) and
-    a probability. Cut sets a hair below ``cutoff`` may still be among them."""
+    """The minimal cut sets of the first output, which must be coherent.
+
+    They are all of them, or those of at most ``order`` events and of probability at least ``cutoff``; because of
+    rounding, cut sets a hair below ``cutoff`` may still be among them.
+    """
     variables = _depth_first(circuit)
     level = np.empty(circuit.num_vars, dtype=np.int32)
     level[variables] = np.arange(circuit.num_vars)

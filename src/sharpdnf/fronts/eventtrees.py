@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from sharpdnf.fronts.openpsa import Reader
 
 MAX_WAYS = 100_000
-"""Ways through all event trees together."""
+"""The most ways that may lead through all event trees together."""
 MAX_STEPS = 100
-"""Branches, rules, links and forks on one way: more is taken for a cycle."""
+"""The most branches, rules, links and forks on one way; with more, the branches are taken to form a cycle."""
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """What was collected so far."""
+    """What was collected so far on one way through the event trees."""
 
     formulas: tuple[tuple[Formula, House], ...] = ()
     expressions: tuple[Expression, ...] = ()
@@ -213,7 +213,7 @@ class _Walker:
         name = self.name_of(e)
         found = self.reader.find(name, ())
         if found is None or found.kind != "house-event":
-            raise e.error(f"{shown(name)} is no house event")
+            raise e.error(f"{shown(name)} is not a house event")
         if e.attributes.get("direction", "forward") != "forward":
             raise e.error("only the direction forward is supported in <set-house-event>")
         value = self.reader.boolean(self.reader.only(e))

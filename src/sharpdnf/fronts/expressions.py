@@ -1,7 +1,7 @@
 """Numbers of a fault tree that depend on time, on parameters and on chance: the Open-PSA format's expressions.
 
-An expression has a value (random deviates stand for their means) or, drawn many times, an array of values. A parameter
-is drawn once a time for everything that reads it, so events that share a failure rate move together.
+An expression has a value (random deviates stand for their means) or, drawn many times, an array of values. In each draw
+a parameter has one value for everything that reads it, so events that share a failure rate move together.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from sharpdnf.fronts.safexml import Place
 
 Value = float | FloatArray
 MAX_TESTS = 10_000_000
-"""Periodic tests within a mission time."""
+"""The most periodic tests that may fall into a mission time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """An operation on the values of ``args``; ``value`` of a constant, ``name`` of a parameter."""
+    """An operation ``op`` on the values of ``args``. A constant has a ``value``, a parameter a ``name``."""
 
     op: str
     place: Place
@@ -166,7 +166,7 @@ def _one(function: Callable[[Any], Any]) -> Callable[..., Value]:
 
 
 def _exponential(rate: Value, t: Value) -> Value:
-    """1 - exp(-rate t)."""
+    """The probability of a failure within t at a constant rate: 1 - exp(-rate t)."""
     return _where(True, -np.expm1(-np.multiply(rate, t)))
 
 
@@ -231,7 +231,7 @@ def _life(rate: Any, repair: Any, t: Any, shape: tuple[int, ...]) -> FloatArray:
 
 
 def _power(matrix: FloatArray, exponent: Any) -> FloatArray:
-    """Each matrix to its own power, by squaring."""
+    """Raises each matrix to its own power, by repeated squaring."""
     out = np.broadcast_to(np.eye(3), matrix.shape)
     left = exponent.astype(np.int64)
     while np.any(left > 0):
@@ -241,7 +241,7 @@ def _power(matrix: FloatArray, exponent: Any) -> FloatArray:
 
 
 def _switch(*args: Value) -> Value:
-    """(condition, value) pairs and what holds if no condition does."""
+    """The value of the first pair (condition, value) whose condition holds, or the last argument if none does."""
     out = args[-1]
     for condition, value in list(zip(args[:-1:2], args[1:-1:2], strict=True))[::-1]:
         out = _where(np.asarray(condition) != 0.0, value, out)
@@ -257,7 +257,7 @@ def _check(condition: Any, message: str) -> None:
 
 
 def _lognormal_parameters(args: tuple[Value, ...]) -> tuple[Value, Value]:
-    """(mu, sigma) from themselves, or from the mean, the error factor and its level."""
+    """The (mu, sigma) of a lognormal, given as they are, or by the mean, the error factor and its level."""
     if len(args) == 2:
         _check(np.asarray(args[1]) > 0.0, "sigma must be positive")
         return args
@@ -322,7 +322,7 @@ def _histogram_draw(rng: np.random.Generator, size: int, *args: Value) -> FloatA
 
 
 def _checked(mean: Callable[..., Value], draw: Callable[..., Any]) -> tuple[Callable[..., Value], Callable[..., Any]]:
-    """The draw checks its parameters as the mean does."""
+    """The two functions of a deviate, where drawing checks the parameters as the mean does."""
 
     def drawn(rng: np.random.Generator, size: int, *args: Value) -> Any:
         mean(*args)

@@ -45,12 +45,12 @@ from sharpdnf.fronts.treemodel import (
 
 Table = dict[str, Any]
 LISTED = 1000
-"""Cut sets that are listed unless told otherwise."""
+"""How many cut sets are listed, unless the caller says otherwise."""
 UNION_LITERALS = 200_000
 """Fussell-Vesely is the probability of the cut sets with an event, counted, if all of them have at most this many
 literals together; beyond it, 1 - P(top | event does not happen) / P(top)."""
 BATCH = 1 << 20
-"""Probabilities that one batch of an uncertainty analysis holds."""
+"""How many probabilities one batch of an uncertainty analysis holds."""
 QUANTILES = (0.05, 0.5, 0.95)
 
 
@@ -92,13 +92,13 @@ class Uncertainty:
     mean: float
     sd: float
     quantiles: dict[float, float]
-    """5, 50 and 95 percent."""
+    """The values below which 5, 50 and 95 percent of the draws lie."""
     std_error: float
-    """Of the mean, from the number of draws."""
+    """The standard error of the mean, which falls with the number of draws."""
     values: FloatArray = field(repr=False)
     """float64[samples]: the probability of the top event in each draw."""
     clipped: int
-    """Drawn probabilities that lay outside [0, 1] and were moved to its nearer end."""
+    """How many drawn probabilities lay outside [0, 1] and were moved to its nearer end."""
     seed: int
 
 
@@ -113,7 +113,8 @@ class FaultTree:
         self.model = model
         self._given(prob or {})
         self.circuit = assemble(model, file)
-        """All tops and sequences as outputs of one circuit; its own probabilities stand for nothing."""
+        """All tops and sequences as outputs of one circuit. Its own probabilities have no meaning: those of a question
+        depend on the mission time."""
         self._compiled: dict[str, Compiled] = {}
 
     def _given(self, prob: Mapping[str, float]) -> None:
@@ -149,7 +150,8 @@ class FaultTree:
     # --- questions ------------------------------------------------------------------------------------------------
 
     def probability(self, top: str | None = None, mission_time: float | None = None, **asked: Any) -> Estimate:
-        """P(top). ``asked`` is what :func:`sharpdnf.count` takes; the guarantee is exact unless it says otherwise."""
+        """The probability of the top event. ``asked`` is what :func:`sharpdnf.count` takes; the guarantee is exact
+        unless it names another."""
         name = self._top(top)
         circuit = self._quantified(name, mission_time)
         return count(circuit, **{"guarantee": "exact", **asked})
@@ -320,7 +322,7 @@ class FaultTree:
     def _fussell_vesely(
         self, circuit: Circuit, log_q: float, without: FloatArray, limit: Limit
     ) -> tuple[FloatArray, str]:
-        """(values, how they were found)."""
+        """The Fussell-Vesely importance of every event, and how it was found."""
         short = 1.0 - without, "1 - P0/Q"
         if log_q == -math.inf or not is_coherent(circuit) or circuit.num_vars == 0:
             return short

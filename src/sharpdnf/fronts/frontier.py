@@ -22,7 +22,7 @@ from sharpdnf.fronts.links import Network
 from sharpdnf.fronts.reduction import Block, Reduction, Values, products_of_others, reduce_network
 
 STARTS = 24
-"""Nodes from which an order of the links is tried."""
+"""How many nodes are tried as the start of an order of the links."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +44,9 @@ class Budget:
     """How much an exact run may cost."""
 
     states: int = 2**62
-    """States of the frontier in all."""
+    """How many states of the frontier may be visited in all."""
     keep: int = 0
-    """Diagrams are kept up to so many nodes."""
+    """A diagram is kept, for derivatives and other probabilities, if it has at most this many nodes."""
     all_links: bool = False
     """Whether links of probability 0 are kept too, for derivatives and for other probabilities."""
 
@@ -112,7 +112,7 @@ class Solved:
 
     @property
     def log_prob(self) -> float:
-        """The answer, or the middle of the bounds."""
+        """The logarithm of the reliability, or of the middle of the bounds where the method did not come to its end."""
         return self.log_lower if self.complete else safe_log((math.exp(self.log_lower) + math.exp(self.log_upper)) / 2)
 
     def interval(self) -> dict[str, Any]:
@@ -179,7 +179,7 @@ def solve(question: Question, limit: Limit, budget: Budget | None = None) -> Sol
 
 
 def _run(block: Block, question: Question, so_far: Solved, limit: Limit, budget: Budget) -> Part:
-    """The native run of one block."""
+    """Runs the frontier method on one block."""
     network, reduction, values = question.network, so_far.reduction, so_far.values
     number: dict[int, int] = {}
     for node in question.terminals if question.by_distance else ():

@@ -39,7 +39,8 @@ class Network:
     """The probability that each node works; 1 where nothing was said."""
     directed: bool
     _number: dict[Hashable, int] = field(default_factory=dict, repr=False)
-    """The number of each node by its name, and by its name as text where that is no other node's; made when asked."""
+    """The number of each node by its name, and by its name as text unless another node has that name. It is made when
+    it is first needed."""
 
     @property
     def num_nodes(self) -> int:
@@ -58,7 +59,7 @@ class Network:
             return self._number[_plain(node)]
         except (KeyError, TypeError):
             shown = ", ".join(f"{name!s:.40}" for name in self.nodes[:8]) + (", ..." if self.num_nodes > 8 else "")
-            raise InvalidNetwork(f"the {role} {node!r:.80} is no node of the network: its nodes are {shown}") from None
+            raise InvalidNetwork(f"the {role} {node!r:.80} is not in the network: its nodes are {shown}") from None
 
 
 def read_network(edges: Any, *, directed: bool = False, node_prob: Any = None) -> Network:
@@ -114,7 +115,7 @@ def _name(node: Any, where: str) -> Hashable:
         if plain is None or plain == "" or bool(plain != plain):  # noqa: PLR0124 (not a number)
             raise TypeError
     except (TypeError, ValueError):  # missing values of some libraries cannot even be compared
-        raise InvalidNetwork(f"{where}: {node!r:.80} is no name of a node") from None
+        raise InvalidNetwork(f"{where}: {node!r:.80} cannot be the name of a node") from None
     return plain
 
 
@@ -128,9 +129,9 @@ def _probability(value: Any, where: str) -> float:
     try:
         p = float(value)
     except (TypeError, ValueError, OverflowError):
-        raise InvalidNetwork(f"{where}: {value!r:.80} is no probability") from None
+        raise InvalidNetwork(f"{where}: {value!r:.80} is not a probability") from None
     if isinstance(value, bool | np.bool_) or not 0.0 <= p <= 1.0:
-        raise InvalidNetwork(f"{where}: {value!r:.80} is no probability: it must lie between 0 and 1")
+        raise InvalidNetwork(f"{where}: {value!r:.80} is not a probability: it must lie between 0 and 1")
     return p
 
 
@@ -279,7 +280,7 @@ def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
                 cells = line.split() if separator is None else next(csv.reader([line], delimiter=separator))
                 yield number, [cell.strip() for cell in cells]
     except UnicodeDecodeError:
-        raise InvalidNetwork(f"{path}: line {number + 1}: this is no text in UTF-8") from None
+        raise InvalidNetwork(f"{path}: line {number + 1}: this is not text in UTF-8") from None
     except (OSError, EOFError) as error:
         raise InvalidNetwork(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
     except csv.Error as error:

@@ -44,7 +44,7 @@ NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 HOURS = ("hours", "hours-1", "bool", "int", "float", "demands")
 """Units that need no conversion where the mission time is in hours."""
 MAX_GROUP = 12
-"""Members of a common-cause group: n of them become up to 2^n - 1 events."""
+"""The most members that a common-cause group may have: n of them become up to 2^n - 1 events."""
 CCF_MODELS = ("beta-factor", "MGL", "alpha-factor")
 
 
@@ -94,7 +94,7 @@ class Reader:
         for root in roots:
             if root.tag != "opsa-mef":
                 raise root.error(
-                    f"the root is <{root.tag[:60]}>, not <opsa-mef>: this is no model of the Open-PSA format"
+                    f"the root is <{root.tag[:60]}>, not <opsa-mef>: this is not a model of the Open-PSA format"
                 )
             for child in body(root):
                 if child.tag in CONTAINERS:
@@ -188,7 +188,8 @@ class Reader:
         return inside[0]
 
     def find(self, name: str, path: tuple[str, ...], parameter: bool = False) -> Definition | None:
-        """From the innermost container outwards, then as a full path, then among the public names."""
+        """The definition of a name: looked up from the innermost container outwards, then as a full path, then among
+        the public names."""
         by_path = self.parameters_by_path if parameter else self.by_path
         for depth in range(len(path), -1, -1):
             found = by_path.get(".".join((*path[:depth], name)))
@@ -204,7 +205,7 @@ class Reader:
         if e.tag == "constant":
             return Formula("true" if self.boolean(e) else "false", e.place)
         if e.tag not in FORMULAS:
-            raise e.error(f"<{e.tag[:60]}> is no formula: expected one of {', '.join((*REFERENCES[:2], *FORMULAS))}")
+            raise e.error(f"<{e.tag[:60]}> is not a formula: expected one of {', '.join((*REFERENCES[:2], *FORMULAS))}")
         args = tuple(self.formula(child, path) for child in body(e))
         count = {"not": (1, 1), "imply": (2, 2), "xor": (2, len(args)), "iff": (2, len(args))}.get(
             e.tag, (1, len(args))
@@ -327,12 +328,12 @@ class Reader:
     def factors(
         self, e: Element, model: str, elements: Iterable[Element], n: int, path: tuple[str, ...]
     ) -> dict[int, Expression]:
-        """Level -> factor; levels that are not written go on from the one before."""
+        """The factor of each level; a factor without a level belongs to the level after the one before."""
         out: dict[int, Expression] = {}
         first = {"beta-factor": n, "MGL": 2, "alpha-factor": 1}[model]
         for place, child in enumerate(elements, first):
             if child.tag != "factor":
-                raise child.error(f"<{child.tag[:60]}> is no <factor>")
+                raise child.error(f"expected <factor>, not <{child.tag[:60]}>")
             level = self.integer(child, "level") if "level" in child.attributes else place
             if level != place or level > n:
                 raise child.error(f"expected the factor of level {place}, not of {level}, in a group of {n}")

@@ -19,9 +19,9 @@ from sharpdnf.fronts.links import Network
 SIZE, MARGIN = 900, 60
 MAX_NODES = 2_000
 DECADES = 3
-"""Powers of ten between the palest colour and the reddest."""
+"""How many powers of ten lie between the palest colour and the reddest."""
 SCALE = ((0.80, 0.83, 0.88), (0.98, 0.75, 0.35), (0.78, 0.11, 0.14))
-"""From pale grey over amber to red."""
+"""The colours of the scale, as red, green and blue: from pale grey over amber to red."""
 INK, TEXT = "#1b4965", "#222"
 
 
@@ -138,7 +138,7 @@ def _svg_legend(most: float) -> str:
 
 
 def draw_png(network: Network, importance: FloatArray, terminals: tuple[int, ...], path: Path) -> None:
-    """The same picture as a PNG file."""
+    """Draws the picture of ``draw_svg`` as a PNG file."""
     place, most = lay_out(network), float(importance.max(initial=0.0))
     with needs_extra("a PNG picture (SVG needs nothing)", "train"):
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -169,7 +169,12 @@ def draw_png(network: Network, importance: FloatArray, terminals: tuple[int, ...
 
     scale = ScalarMappable(LogNorm(top * 10.0**-DECADES, top), LinearSegmentedColormap.from_list("importance", SCALE))
     figure.colorbar(
-        scale, ax=axis, orientation="horizontal", shrink=0.4, aspect=30, pad=0.01,
+        scale,
+        ax=axis,
+        orientation="horizontal",
+        shrink=0.4,
+        aspect=30,
+        pad=0.01,
         label="importance of a link; dark nodes are the terminals",
-    )  # fmt: skip
+    )
     figure.savefig(path, dpi=120)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,12 +22,17 @@ from sharpdnf.fronts.frontier import Question, Solved
 USEFUL = math.log(1.0 / 512.0)
 """The bound must be below this: else worlds, of which 512 are searched at once, need fewer operations."""
 LARGEST_RATE = 700.0
-"""Elements that fail with less than exp of minus this are taken for perfect: they add less than the smallest double."""
+"""Elements that fail with probability below exp(-LARGEST_RATE) are taken for perfect: they would add less than the
+smallest double."""
+
+Port = tuple[str | int, ...]
+"""Where an element ends: ("node", its number), or ("end", node, block, link) at a node that can fail itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Elements:
-    """Elements e of which ``end[start[e]:start[e + 1]]`` are the nodes it joins; it fails with exp(-rate[e])."""
+    """Links and failing nodes alike: element e joins the nodes ``end[start[e]:start[e + 1]]`` and fails with
+    probability exp(-rate[e])."""
 
     start: npt.NDArray[np.int64]
     end: npt.NDArray[np.int32]
@@ -93,7 +97,7 @@ def _whole(failure: Estimate, solved: Solved) -> Estimate:
 
 
 def _either(log_known: float, log_failure: float) -> float:
-    """log P(what is known to fail with 1 - exp(log_known) fails, or the rest does)."""
+    """The logarithm of the probability of a failure: of the part that works with exp(log_known), or of the rest."""
     return min(0.0, float(np.logaddexp(log1mexp(log_known), log_known + log_failure)))
 
 
@@ -101,15 +105,15 @@ def _elements(question: Question, solved: Solved) -> Elements | None:
     """The blocks that were not finished as one network; None if nothing is left that can fail or be connected."""
     values, num_links = solved.values, solved.reduction.num_links
     certain = set(solved.reduction.needed)
-    same: dict[Any, Any] = {}
+    same: dict[Port, Port] = {}
 
-    def find(x: Any) -> Any:
+    def find(x: Port) -> Port:
         while same.setdefault(x, x) != x:
             same[x] = x = same[same[x]]
         return x
 
-    ends: list[tuple[list[Any], float]] = []
-    ports: dict[int, list[Any]] = {}
+    ends: list[tuple[list[Port], float]] = []
+    ports: dict[int, list[Port]] = {}
     terminals: set[int] = set()
     for part in solved.parts:
         if part.complete:  # given that it works, its terminals are one node
@@ -119,7 +123,7 @@ def _elements(question: Question, solved: Solved) -> Elements | None:
             continue
         terminals |= part.block.terminals
         for i, (u, v, variable) in enumerate(part.block.links):
-            own: list[Any] = []
+            own: list[Port] = []
             for node in (u, v):
                 fails = question.network.node_prob[node] < 1.0 and num_links + node not in certain
                 own.append(("end", node, id(part), i) if fails else ("node", node))
@@ -131,7 +135,7 @@ def _elements(question: Question, solved: Solved) -> Elements | None:
         if down < math.exp(-LARGEST_RATE):
             for other in own[1:]:
                 same[find(other)] = find(own[0])
-    number: dict[Any, int] = {}
+    number: dict[Port, int] = {}
     for node in sorted(terminals):
         number.setdefault(find(("node", node)), len(number))
     num_terminals = len(number)

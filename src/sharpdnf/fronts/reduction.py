@@ -26,7 +26,7 @@ class Block:
     """One factor of the reliability: links between its own nodes, whose terminals must be connected."""
 
     links: list[tuple[int, int, int]]
-    """(tail, head, variable) of each link"""
+    """The (tail, head, variable) of each link."""
     terminals: set[int]
 
 

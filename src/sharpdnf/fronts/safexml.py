@@ -13,13 +13,13 @@ from sharpdnf.errors import ParseError
 
 MAX_BYTES = 256 << 20
 MAX_DEPTH = 150
-"""Elements within elements: formulas are read by functions that call themselves once or twice a level."""
+"""How deep elements may be nested: formulas are read by functions that call themselves once or twice per level."""
 MAX_ELEMENTS = 3_000_000
 MAX_ATTRIBUTES = 32
 MAX_NAME = 1000
-"""Characters of a tag or of an attribute's name or value."""
+"""The most characters of a tag, or of an attribute's name or value."""
 MAX_TEXT = 1 << 20
-"""Characters of text in one element."""
+"""The most characters of text in one element."""
 CHUNK = 1 << 16
 
 
@@ -36,6 +36,8 @@ class Place:
 
 @dataclass(slots=True, eq=False)
 class Element:
+    """An XML element with its attributes, its children and the place where it stands in its file."""
+
     tag: str
     attributes: dict[str, str]
     place: Place

@@ -13,15 +13,15 @@ from sharpdnf.fronts.safexml import Place, shown
 
 NOT_COHERENT = ("not", "nand", "nor", "xor", "iff", "imply", "cardinality")
 MANY_NAMES = 5
-"""Names that an error lists."""
+"""How many names an error lists at most."""
 House = frozenset[tuple[str, bool]]
-"""House events that an event tree has set on the way, with their values."""
+"""The house events that an event tree has set on the way, with their values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """``kind`` is event (``name``), true, false or a connective of ``args``; ``low`` and ``high`` are those of atleast
-    and cardinality."""
+    """A Boolean formula. ``kind`` is event (called ``name``), true, false or a connective of ``args``; ``low`` and
+    ``high`` are the bounds of atleast and cardinality."""
 
     kind: str
     place: Place
@@ -43,13 +43,16 @@ class BasicEvent:
     name: str
     place: Place
     expression: Expression | None = None
-    """Its probability; None if the file gives none."""
+    """The probability of the event; None if the file gives none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sequence:
-    """One end of an event tree: for each way to it, the formulas that hold on that way, each with the house events as
-    they were set when it was collected; or, if ``chance`` is given, no formula but the probability itself."""
+    """One end of an event tree.
+
+    For each way to it there are the formulas that hold on that way, each with the house events as they were set when it
+    was collected. If ``chance`` is given there is no formula, but the probability itself.
+    """
 
     name: str
     place: Place
@@ -60,7 +63,8 @@ class Sequence:
 
 @dataclass(slots=True)
 class Model:
-    """Names are those that results use: a private element's is its path, such as ``tree.pump.stuck``."""
+    """A whole fault-tree model. Names are those that results use: a private element's is its path, such as
+    ``tree.pump.stuck``."""
 
     gates: dict[str, GateDefinition] = field(default_factory=dict)
     houses: dict[str, bool] = field(default_factory=dict)
@@ -90,8 +94,7 @@ def events_of(formula: Formula) -> list[str]:
 
 
 def in_order(gates: Mapping[str, GateDefinition], wanted: Iterable[str]) -> list[str]:
-    """The gates below the wanted ones and these themselves, each after those it reads. A cycle is an error that names
-    it."""
+    """The wanted gates and all gates below them, each after those it reads. A cycle is an error that names it."""
     order: list[str] = []
     done: dict[str, bool] = {}
     path: list[str] = []

@@ -83,6 +83,17 @@ def save_checkpoint(
             old.unlink(missing_ok=True)
 
 
+def checkpoint_step(directory: Path) -> int:
+    """The step of the checkpoint in ``directory``; -1 where no run has begun."""
+    return _read(directory).state.step if (directory / STATE_FILE).exists() else -1
+
+
+def checkpoint_files(directory: Path) -> dict[str, bytes]:
+    """What another folder needs to go on with the run: files by name, the one that makes the others count last."""
+    names = [_read(directory).file.name, *(name for name in ("log.csv",) if (directory / name).exists()), STATE_FILE]
+    return {name: (directory / name).read_bytes() for name in names}
+
+
 def load_checkpoint(
     directory: Path,
     config: Config,

@@ -3,17 +3,16 @@
 A run is a pure function of its configuration: batch b of step s is rebuilt from (seed, s, b), so a resumed run
 continues bit for bit. With torchrun, process r of R takes batches r, r + R, ... of each step and gradients are averaged
 (DDP), so the number of processes changes the order of additions and nothing else; it may change when a run is resumed.
+They may run on several machines, of which only the first needs the run's folder (see ``processes``).
 """
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import copy
 import csv
 import io
 import math
-import os
 import signal
 import threading
 import time
@@ -34,6 +33,7 @@ from sharpdnf.learn.dataset import Dataset, Epochs
 from sharpdnf.learn.graph import Graph
 from sharpdnf.learn.loss import Heads, Targets, accuracy, answer_loss, graph_of
 from sharpdnf.learn.model import Network, check_device, save_network
+from sharpdnf.learn.processes import lost_a_peer, peer_is_gone, process_group, send_weights, shared_checkpoint
 from sharpdnf.learn.stream import Example, Labeller, ahead, draw_batch, num_nodes, pack, validation_slice
 
 LOG_EVERY = 20  # how many steps make one row of log.csv
@@ -120,22 +120,25 @@ class Trainer:
 
     def __post_init__(self) -> None:
         run = self.config.run
+        if run.batches % self.world:
+            raise ConfigError(f"run.batches = {run.batches} cannot be shared evenly by {self.world} processes")
         torch.manual_seed(run.seed)
         self.objective = Objective(self.config).to(run.device)
-        if run.init:
+        if run.init and self.rank == 0:
             load_start(self.objective, self.objective.network, Path(run.init))
+        if self.world > 1:
+            send_weights(self.objective)
         self.optimizer = torch.optim.Adam(
             self.objective.parameters(), lr=self.config.optimizer.learning_rate, betas=self.config.optimizer.betas
         )
         self.average = copy.deepcopy(self.objective.network) if self.config.optimizer.average > 0 else None
-        restored = load_checkpoint(self.directory, self.config, self.objective, self.optimizer, self.average)
+        with shared_checkpoint(self.directory, self.rank, self.world, run.device) as folder:
+            restored = load_checkpoint(folder, self.config, self.objective, self.optimizer, self.average)
         self.state = restored or self.state
         self.epochs = self._open_epochs()
         self.steps = self._count_steps()
         self.end = min(self.config.run.stop or self.steps, self.steps)
         self.module = self.objective
-        if run.batches % self.world:
-            raise ConfigError(f"run.batches = {run.batches} cannot be shared evenly by {self.world} processes")
         if self.world > 1:
             unused = self.config.network.iterations == 1
             self.module = nn.parallel.DistributedDataParallel(self.objective, find_unused_parameters=unused)
@@ -361,22 +364,6 @@ def _tensorboard(directory: Path) -> Any:
     return SummaryWriter(str(directory / "tensorboard"))
 
 
-def _process_group(device: str) -> tuple[int, int]:
-    """(rank, world size): those of torchrun if it started us, else one process.
-
-    The group is made once and serves every stage: made anew, it would find the addresses of the one before in the
-    store, and a process that reads those waits forever for a peer that has gone.
-    """
-    if "TORCHELASTIC_RUN_ID" not in os.environ:
-        return 0, 1
-    import torch.distributed as dist
-
-    if not dist.is_initialized():
-        dist.init_process_group("nccl" if device.startswith("cuda") else "gloo")
-        atexit.register(dist.destroy_process_group)
-    return dist.get_rank(), dist.get_world_size()
-
-
 def train(
     config: Config, directory: Path, label: Labeller, show: Callable[[Report], None] = lambda report: None
 ) -> Network:
@@ -387,7 +374,7 @@ def train(
         make_folder(directory)
     except OSError as error:
         raise SharpDNFError(f"{directory} cannot be made: {error.strerror}") from None
-    rank, world = _process_group(config.run.device)
+    rank, world = process_group(config.run.device)
     with sole_writer(directory) if rank == 0 else contextlib.nullcontext():  # only process 0 writes files
         trainer = Trainer(config, directory, label, show, rank, world)
         try:
@@ -395,6 +382,11 @@ def train(
         except KeyboardInterrupt:
             trainer.save()
             raise
+        except RuntimeError as error:
+            if not lost_a_peer(error, world):
+                raise
+            trainer.save()
+            raise peer_is_gone(trainer.state.step) from error
         if rank == 0:
             save_network(network, directory / "final", {"step": trainer.state.step})
         if world > 1:

@@ -40,9 +40,9 @@ def calibrate(weights: Path, out: Path, *, jobs: int = 1, say: Say = lambda line
     counter, model = NeuralCounter.from_pretrained(weights), weights.name
     out.mkdir(parents=True, exist_ok=True)
     labels = open_labels(out, CALIBRATION_SEED)
-    with Measurer(str(weights), model, counter, labels, jobs) as measurer:
-        for name, size in CALIBRATION.get(model, CALIBRATION["paper"]).items():
-            measure_set(out / "rows.csv", subset(name, size, CALIBRATION_SEED), measurer, say)
+    measurer = Measurer(str(weights), model, counter, labels, jobs)
+    for name, size in CALIBRATION.get(model, CALIBRATION["paper"]).items():
+        measure_set(out / "rows.csv", subset(name, size, CALIBRATION_SEED), measurer, say)
     rows = [row for row in read_records(out / "rows.csv", Row) if row.model == model]
     counter.residuals = fit_residuals(rows)
     counter.save_pretrained(weights)

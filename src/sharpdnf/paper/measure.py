@@ -6,22 +6,21 @@ labels in ``labels.csv`` beside them, whatever network they are held against.
 
 from __future__ import annotations
 
-import contextlib
+import functools
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import as_completed
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sharpdnf.bulk import backend_chosen, in_any_order
 from sharpdnf.engines import sampling
 from sharpdnf.learn.stream import pack
 from sharpdnf.paper.evaluate import evaluate
 from sharpdnf.paper.labels import Labels
 from sharpdnf.paper.rows import Label, Row, read_records, write_records
 from sharpdnf.paper.sets import Member, draw, member
-from sharpdnf.paper.workers import worker_pool
 
 if TYPE_CHECKING:
     from sharpdnf.learn.counter import NeuralCounter
@@ -45,20 +44,11 @@ def chunks(members: Sequence[Member]) -> list[list[Member]]:
 
 
 class Measurer:
-    """One network against its labels, in this process or in several."""
+    """One network against its labels, in this process, in several, or where the caller's joblib backend has workers."""
 
     def __init__(self, source: str, model: str, counter: NeuralCounter, labels: Labels, jobs: int) -> None:
-        self.model, self.weights, self.labels = model, counter.digest[:8], labels
-        self.counter, self.pool, self.open = counter, None, contextlib.ExitStack()
-        if jobs > 1:
-            start = (source, labels.path.parent, labels.seed)
-            self.pool = self.open.enter_context(worker_pool(jobs, _start_worker, start))
-
-    def __enter__(self) -> Measurer:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.open.close()
+        self.source, self.model, self.weights, self.labels = source, model, counter.digest[:8], labels
+        self.counter, self.jobs = counter, jobs
 
     def with_interval(self, row: Row) -> Row:
         """A row measured earlier with the interval of now, because the network may have been calibrated since."""
@@ -71,35 +61,35 @@ class Measurer:
 
     def rows(self, members: Sequence[Member]) -> Iterator[list[Row]]:
         """Yields rows as they are done, and saves the labels that were made on the way."""
-        if self.pool is None:
+        if self.jobs == 1 and not backend_chosen():
             for chunk in chunks(members):
                 yield _measure(self.counter, self.labels, self.model, self.weights, chunk)
                 self.labels.save()
             return
-        tasks = [self.pool.submit(_measure_in_worker, self.model, self.weights, chunk) for chunk in chunks(members)]
-        for task in as_completed(tasks):
-            rows, fresh = task.result()
+        place = (self.source, self.labels.path.parent, self.labels.seed)
+        work = functools.partial(_measure_in_worker, place, self.model, self.weights)
+        for _, (rows, fresh) in in_any_order(work, chunks(members), workers=None if backend_chosen() else self.jobs):
             for new in fresh:
                 self.labels.add(new)
             self.labels.save()
             yield rows
 
 
-_workers: list[tuple[NeuralCounter, Labels]] = []
-"""In a process of the pool: the network and the labels that ``_start_worker`` loaded there; elsewhere empty."""
-
-
-def _start_worker(source: str, out: Path, seed: int) -> None:
+@functools.lru_cache(maxsize=1)
+def _in_worker(source: str, out: Path, seed: int) -> tuple[NeuralCounter, Labels]:
+    """The network and the labels of a worker, loaded with the first chunk that it is given."""
     import torch
 
     from sharpdnf.learn.counter import NeuralCounter
 
     torch.set_num_threads(1)
-    _workers.append((NeuralCounter.from_pretrained(source), open_labels(out, seed)))
+    return NeuralCounter.from_pretrained(source), open_labels(out, seed)
 
 
-def _measure_in_worker(model: str, weights: str, members: list[Member]) -> tuple[list[Row], list[Label]]:
-    counter, labels = _workers[0]
+def _measure_in_worker(
+    place: tuple[str, Path, int], model: str, weights: str, members: list[Member]
+) -> tuple[list[Row], list[Label]]:
+    counter, labels = _in_worker(*place)
     rows = _measure(counter, labels, model, weights, members)
     fresh, labels.unsaved = labels.unsaved, []
     return rows, fresh

@@ -75,9 +75,9 @@ def reproduce(
     for name, (model, counter) in zip(chosen, counters.items(), strict=True):
         sizes = SUBSETS.get(model, SUBSETS["paper"])
         wanted = {s: subset(s, None if full else sizes[s], seed) for g in groups for s in GROUPS[g] if s in sizes}
-        with Measurer(name, model, counter, labels, jobs) as measurer:
-            for members in wanted.values():
-                measure_set(out / "rows.csv", members, measurer, say)
+        measurer = Measurer(name, model, counter, labels, jobs)
+        for members in wanted.values():
+            measure_set(out / "rows.csv", members, measurer, say)
     main = next(iter(counters)) if "paper" not in counters else "paper"
     if "trace" in groups:
         pool = [member for member in subset("structure", SUBSETS["paper"]["structure"], seed) if member.num_vars <= 500]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from sharpdnf.sql.counting import Counts
 from sharpdnf.sql.emit.lineage import Formulas, Rows
 from sharpdnf.sql.expected import Expected
 from sharpdnf.sql.explain import influences
+from sharpdnf.sql.ways import LINEAGE, Route
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 COLUMNS = ("prob", "lower", "upper", "guarantee", "engine", "num_clauses")
 
 FOLDED = 10
-"""Characters: longer values may be folded before a column is left out."""
+"""Values longer than this many characters may be folded into several lines before a column is left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,7 @@ class Answers:
     def __init__(
         self,
         labels: tuple[str, ...],
-        values: pa.Table,
+        values: Sequence[pa.ChunkedArray],
         counts: Counts,
         formulas: Formulas,
         formula_of_answer: IntArray,
@@ -71,9 +73,14 @@ class Answers:
         self._number_of_answer, self._found = number_of_answer, found
         self._database, self._expected = database, expected
         self._known, self._reading = known, reading
+        self.route = Route(LINEAGE)
 
     def __len__(self) -> int:
         return len(self.counts.prob)
+
+    def plan(self) -> Route:
+        """Which way the query went, and why not a stronger one; as text: one line a way."""
+        return self.route
 
     @property
     def prob(self) -> Any:
@@ -90,7 +97,7 @@ class Answers:
         import pyarrow as pa
 
         columns: list[tuple[str, Any]] = [
-            (label, readable(column, label)) for label, column in zip(self.labels, self._values.columns, strict=True)
+            (label, readable(column, label)) for label, column in zip(self.labels, self._values, strict=True)
         ]
         for position, value in self._expected:
             columns.insert(position, (value.label, pa.array(value.value)))
@@ -123,11 +130,11 @@ class Answers:
         return np.concatenate([self._formulas.num_clauses, [0]])[self._formula_of_answer]
 
     def df(self) -> pd.DataFrame:
-        """As ``arrow``, in pandas."""
+        """The answers as a pandas frame, with the columns of ``arrow``."""
         return self.arrow().to_pandas()
 
     def pl(self) -> pl.DataFrame:
-        """As ``arrow``, in polars."""
+        """The answers as a polars frame, with the columns of ``arrow``."""
         import polars as pl
 
         frame = pl.from_arrow(self.arrow())
@@ -150,10 +157,14 @@ class Answers:
         from rich.text import Text
 
         data = self.arrow()
-        cells = {name: [Text(_word(v)) for v in column.to_pylist()] for name, column in
-                 zip(data.column_names, data.slice(0, limit).columns, strict=True)}  # fmt: skip
-        wide = {name: 3 + max(Text(name).cell_len, *(min(FOLDED, cell.cell_len) for cell in column), 0)
-                for name, column in cells.items()}  # fmt: skip
+        cells = {
+            name: [Text(_word(v)) for v in column.to_pylist()]
+            for name, column in zip(data.column_names, data.slice(0, limit).columns, strict=True)
+        }
+        wide = {
+            name: 3 + max(Text(name).cell_len, *(min(FOLDED, cell.cell_len) for cell in column), 0)
+            for name, column in cells.items()
+        }
         names = data.column_names
         hidable = [*names[1 : names.index("prob")], "engine", "num_clauses"]
         while width is not None and hidable and sum(wide[name] for name in names) + 1 > width:

@@ -16,8 +16,10 @@ from sharpdnf.engines.many import count_many
 from sharpdnf.sql.emit.lineage import select
 
 Progress = Callable[[int, int], None]
+SUMMARY = "summary"
+"""One answer a group, with the distribution of its aggregates; the alternative is one for every row: "rows"."""
 CHUNK = 2_000
-"""Formulas per call where progress is shown."""
+"""How many formulas are counted between two reports of progress."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +35,13 @@ class Options:
     engine: str = "auto"
     progress: Progress | None = None
     numbers: IntArray | None = None
-    """The places of the formulas among all answers, where only some of them are counted: draws belong to these."""
+    """Where only some answers are counted: their places among all answers, which decide their draws. None counts all.
+    """
+    aggregates: str = SUMMARY
 
     @property
     def timeout(self) -> float | None:
-        """Seconds that are left."""
+        """The seconds that are left until the deadline; None if there is none."""
         return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
 
     def replace(self, **changes: Any) -> Options:
@@ -60,9 +64,14 @@ class Counts:
         """The entries of these formulas."""
         near = None if self.near_cut is None else self.near_cut[index]
         return Counts(
-            self.prob[index], self.lower[index], self.upper[index], self.guarantee[index], self.engine[index],
-            self.met[index], near,
-        )  # fmt: skip
+            self.prob[index],
+            self.lower[index],
+            self.upper[index],
+            self.guarantee[index],
+            self.engine[index],
+            self.met[index],
+            near,
+        )
 
 
 def count_batch(batch: Batch, options: Options) -> Counts:
@@ -107,12 +116,21 @@ def count_with_progress(batch: Batch, options: Options) -> Counts:
     return concatenate(parts)
 
 
+def count_some(batch: Batch, kept: IntArray, options: Options) -> Counts:
+    """As ``count_with_progress``, for the formulas ``kept`` alone; their draws are those that they have among all."""
+    if len(kept) == len(batch):
+        return count_with_progress(batch, options)
+    return count_batch(select(batch, kept), options.replace(numbers=kept))
+
+
 def concatenate(parts: list[Counts]) -> Counts:
     """The columns of all parts, one part after the other."""
     return Counts(
-        *(np.concatenate([getattr(part, name) for part in parts])
-          for name in ("prob", "lower", "upper", "guarantee", "engine", "met"))
-    )  # fmt: skip
+        *(
+            np.concatenate([getattr(part, name) for part in parts])
+            for name in ("prob", "lower", "upper", "guarantee", "engine", "met")
+        )
+    )
 
 
 def empty() -> Counts:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,18 +15,24 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from sharpdnf.dnf import IntArray
-from sharpdnf.errors import NoUncertainTable, SQLError, UncertainTableError
+from sharpdnf.errors import NoUncertainTable, SQLError, UncertainTableError, UnsupportedSQL
 from sharpdnf.estimate import check_tolerance
+from sharpdnf.sql.aggregates import read_groups
 from sharpdnf.sql.answers import Answers
 from sharpdnf.sql.backends.names import quoted
+from sharpdnf.sql.backends.parameters import Parameters, with_values
 from sharpdnf.sql.backends.protocol import Backend, LineageRows, Relation, Uncertain
+from sharpdnf.sql.bind.scope import UnknownColumn
 from sharpdnf.sql.bind.tables import Environment, Tables
-from sharpdnf.sql.counting import Counts, Options, Progress, certain, count_with_progress
+from sharpdnf.sql.closed import ClosedPlan, plan_closed
+from sharpdnf.sql.closed import answer as closed_answers
+from sharpdnf.sql.counting import SUMMARY, Counts, Options, Progress, certain, count_some
 from sharpdnf.sql.emit.lineage import Formulas, Rows, build
 from sharpdnf.sql.expected import expected_values
 from sharpdnf.sql.limits import watched
-from sharpdnf.sql.ordering import order_of
+from sharpdnf.sql.ordering import choose_answers, first_answers
 from sharpdnf.sql.parse.allowed import check_functions
+from sharpdnf.sql.parse.faithful import standing
 from sharpdnf.sql.plan import Plan, make_plan
 from sharpdnf.sql.topk import decide
 from sharpdnf.sql.uncertain import (
@@ -42,6 +48,10 @@ from sharpdnf.sql.uncertain import (
     has_changed,
     layout,
 )
+from sharpdnf.sql.ways import CLOSED, LINEAGE, WORLDS, Route, choose
+from sharpdnf.sql.worlds.answers import group_answers, row_answers
+from sharpdnf.sql.worlds.play import NotKeptApart, play
+from sharpdnf.sql.worlds.script import Script, make_script
 
 ATTEMPTS = 5
 """How often a query is planned anew because a table got other columns meanwhile."""
@@ -221,30 +231,99 @@ class ProbDB:
             self._rows = Rows(prob, block)
         return self._rows
 
-    def _lineage(self, query: str) -> tuple[Plan, LineageRows]:
+    def _choose(
+        self, query: str, options: Options, way: str | None = None, after: Route | None = None
+    ) -> tuple[Plan | ClosedPlan | Script, Route]:
+        """The plan of the strongest way that can answer a query, and why no stronger one can."""
+        uncertain = self._uncertain()
+        found: tuple[Plan | ClosedPlan | Script, Route] = choose(
+            [
+                (LINEAGE, lambda: self._plan(query)),
+                (CLOSED, lambda: plan_closed(query, self.backend, uncertain, options.aggregates)),
+                (WORLDS, lambda: make_script(query, self.backend, uncertain)),
+            ],
+            way,
+            after,
+        )
+        return found
+
+    def _plan(self, query: str) -> Plan:
+        """As ``make_plan``; a name that only the rewriter does not find is no mistake of the query's."""
+        try:
+            return make_plan(query, self.backend, self._uncertain())
+        except UnknownColumn as error:
+            if self.backend.describe(standing(query, self.backend.dialect)) is None:
+                raise
+            raise UnsupportedSQL(str(error)) from None
+
+    def plan(self, query: str) -> Route:
+        """Which way a query would go, and why not a stronger one; nothing is run."""
+        with watched(self.backend):
+            self._check_open()
+            return self._choose(query, Options())[1]
+
+    def _by_closed_forms(self, query: str, plan: ClosedPlan, route: Route) -> Answers:
+        """The distributions of aggregates over independent rows."""
+
+        def again() -> Plan:
+            return plan_closed(query, self.backend, self._uncertain(), SUMMARY).rows
+
+        _, found = self._lineage(query, again, plan.rows)
+        return closed_answers(self, plan, found, self.known_rows(), route)
+
+    def _lineage(self, query: str, again: Callable[[], Plan], plan: Plan) -> tuple[Plan, LineageRows]:
         """The plan of a query and its rows, about the data of one moment."""
         for _ in range(ATTEMPTS):
-            plan = make_plan(query, self.backend, self._uncertain())
             with self.backend.snapshot():
-                current_plan = self._brought_up_to_date(plan)
-                if current_plan is not None:
-                    return current_plan, self._run(current_plan)
+                sql = self._brought_up_to_date(plan.sql)
+                if sql is not None:
+                    current = replace(plan, sql=sql)
+                    return current, self._run(current)
             self.refresh()
+            plan = again()
         raise SQLError("the uncertain tables change faster than the query can be planned")
 
-    def _brought_up_to_date(self, plan: Plan) -> Plan | None:
-        """The plan over the rows as they are now; None if it must be made anew, as a table has other columns."""
+    def _worlds(self, query: str, script: Script, options: Options, route: Route) -> Answers:
+        """Plays the worlds of a query, about the data of one moment."""
+        together = True
+        groups = read_groups(script.tree, self.backend) if options.aggregates == SUMMARY else None
+        for _ in range(ATTEMPTS):
+            copies = {self._declared[reading.key].copy for reading in script.readings()}
+            try:
+                with self.backend.snapshot():
+                    with watched(self.backend, options.timeout):
+                        current = self._brought_up_to_date(f"{query} {' '.join(sorted(copies))}")
+                    if current is not None:
+                        tables = {reading.key: self._declared[reading.key] for reading in script.readings()}
+                        played = play(
+                            self.backend, script, tables, lambda d: np.arange(len(d.prob)), options, route,
+                            list(groups.keys) if groups is not None else [], together=together,
+                        )  # fmt: skip
+                        if groups is not None:
+                            return group_answers(played, groups, script.tree, self, route)
+                        return row_answers(played, script.tree, self, route)
+            except NotKeptApart:
+                together = False
+                continue
+            with watched(self.backend, options.timeout):
+                self.refresh()
+                script = make_script(query, self.backend, self._uncertain())
+        raise SQLError("the uncertain tables change faster than the query can be planned")
+
+    def _brought_up_to_date(self, text: str) -> str | None:
+        """SQL that reads numbered rows, over the rows as they are now; None if it must be planned anew, as a table has
+        other columns."""
         tables = list(self._declared.items())
         present = check_present(self.backend, [d for _, d in tables], planned=True)
-        copies = set(COPY.findall(plan.sql))
-        sql = plan.sql
+        copies = set(COPY.findall(text))
+        sql = text
         for (key, old), there in zip(tables, present, strict=True):
             if old.copy not in copies:
                 continue
             relation = old.uncertain.relation
             if layout(self.backend, relation) != old.layout or self._wasted() > SPARE:
                 return None
-            if there and not has_changed(self.backend, old, plan.sql):
+            if there and not has_changed(self.backend, old, text):
                 continue
             self._check_shared(relation, set(self._declared) - {key})
             new = self._read(key, relation, old.uncertain.prob, old.block_columns)
@@ -257,7 +336,7 @@ class ProbDB:
                 NoUncertainTable,
                 stacklevel=4,
             )
-        return replace(plan, sql=sql)
+        return sql
 
     def _wasted(self) -> int:
         """Numbers that belong to no row, beyond as many as there are rows."""
@@ -276,6 +355,7 @@ class ProbDB:
     def sql(
         self,
         query: str,
+        params: Parameters | None = None,
         *,
         guarantee: str | None = None,
         epsilon: float = 0.1,
@@ -285,32 +365,55 @@ class ProbDB:
         threads: int | None = None,
         engine: str = "auto",
         progress: Progress | None = None,
+        way: str | None = None,
+        aggregates: str = SUMMARY,
     ) -> Answers:
         """Answers a SELECT: every answer with the probability that it is one.
 
+        ``params`` are the values of the query's marks, in the spelling of the database (``backends/parameters.py``).
         ``epsilon`` and ``delta`` hold for each answer; for HAVING prob() and ORDER BY prob() LIMIT k, delta covers
-        all answers together. ``timeout`` limits database and counting together.
+        all answers together. ``timeout`` limits database and counting together. ``way`` names the one way to the
+        answer that may be taken (``ways.py``); without it the strongest that can answer the query is. A query whose
+        select list aggregates uncertain rows has one answer a group, with the distribution of each aggregate;
+        ``aggregates="rows"`` makes every row that the query can give an answer instead.
         """
+        query = with_values(query, params, self.backend.dialect.name)
         check_tolerance(epsilon, delta)
         if timeout is not None and not timeout >= 0.0:
             raise ValueError(f"timeout must not be negative, not {timeout}")
         deadline = None if timeout is None else time.monotonic() + timeout
-        options = Options(guarantee, epsilon, delta, rng, deadline, threads, engine, progress)
+        if aggregates not in (SUMMARY, "rows"):
+            raise ValueError(f'aggregates must be "summary" or "rows", not {aggregates!r}')
+        options = Options(
+            guarantee, epsilon, delta, rng, deadline, threads, engine, progress, aggregates=aggregates
+        )  # fmt: skip
         with watched(self.backend, timeout):
             self._check_open()
-            plan, found = self._lineage(query)
+            chosen, route = self._choose(query, options, way)
+            if isinstance(chosen, ClosedPlan):
+                try:
+                    return self._by_closed_forms(query, chosen, route)
+                except UnsupportedSQL as error:  # only the rows tell whether they are independent
+                    chosen, route = self._choose(query, options, way, route.refused(str(error)))
+            if isinstance(chosen, Plan):
+                plan, found = self._lineage(query, lambda: self._plan(query), chosen)
             known, reading = self.known_rows(), self.readings
+        if isinstance(chosen, Script):
+            with self.backend.lock:
+                return self._worlds(query, chosen, options, route)
         formulas = build(found.clauses, found.indptr, known)
         if plan.always:  # COUNT without GROUP BY has one answer in every world
             counts, kept = certain(1), np.array([0 if len(formulas.batch) else -1])
-        elif plan.cuts or plan.limit is not None:
-            descending = plan.limit is None or plan.order[0].descending
-            counts, kept = decide(formulas.batch, plan.cuts, plan.limit, descending=descending, options=options)
+        elif plan.cuts or plan.top is not None:
+            descending = plan.top is None or plan.order[0].descending
+            counts, kept = decide(formulas.batch, plan.cuts, plan.top, descending=descending, options=options)
             counts = counts.take(kept)
         else:
-            counts = count_with_progress(formulas.batch, options)
-            kept = np.arange(len(formulas.batch))
-        return self._answers(plan, found, formulas, counts, kept, options, known, reading)
+            kept = first_answers(plan, found.answers, formulas.possible)
+            counts = count_some(formulas.batch, kept, options)
+        answers = self._answers(plan, found, formulas, counts, kept, options, known, reading)
+        answers.route = route
+        return answers
 
     def _run(self, plan: Plan) -> LineageRows:
         made: list[str] = []
@@ -327,22 +430,24 @@ class ProbDB:
         self, plan: Plan, found: LineageRows, formulas: Formulas, counts: Counts, kept: IntArray, options: Options,
         known: Rows, reading: int,
     ) -> Answers:  # fmt: skip
-        values = found.answers
         formula = kept
         answer = np.zeros(1, dtype=np.int64) if plan.always else formulas.possible[kept]
         expected = []
         if plan.expected:
-            total = 1 if plan.always else len(values)
+            total = 1 if plan.always else len(found.answers)
             computed = expected_values(found, plan.expected, known, options, total)
             expected = [(entry[0], value.take(answer)) for entry, value in zip(plan.expected, computed, strict=True)]
             counts.met &= computed[0].met[answer]
-        shown = values.take(answer) if plan.labels else values.slice(0, 0)
-        order = order_of(plan, shown, counts, expected)
+        shown = found.answers.take(answer) if plan.shape.shown else found.answers.slice(0, 0)
+        order, items = choose_answers(self.backend, plan, shown, counts, expected)
         if order is not None:
             shown, counts, formula = shown.take(order), counts.take(order), formula[order]
             expected = [(position, value.take(order)) for position, value in expected]
             answer = answer[order]
-        return Answers(plan.labels, shown, counts, formulas, formula, answer, found, self, expected, known, reading)
+        columns = [shown.column(place) if place >= 0 else items.column(-1 - place) for place in plan.places]
+        return Answers(
+            plan.labels, columns, counts, formulas, formula, answer, found, self, expected, known, reading
+        )  # fmt: skip
 
     # ---- rows
 

@@ -23,7 +23,7 @@ class Expected:
     lower: FloatArray
     upper: FloatArray
     met: npt.NDArray[np.bool_]
-    """Whether the probability of every row that it adds up met its guarantee."""
+    """bool[answers]: whether every probability that was added up kept its guarantee."""
 
     def take(self, index: IntArray) -> Expected:
         return Expected(self.label, self.value[index], self.lower[index], self.upper[index], self.met[index])

@@ -17,9 +17,9 @@ from sharpdnf.sql.backends.protocol import Clauses
 from sharpdnf.sql.emit.lineage import Rows, build, possible
 
 TOGETHER = 2_000_000
-"""Probabilities of one evaluation under many vectors: 16 MB."""
+"""How many probabilities one evaluation under many vectors may hold: 16 MB of doubles."""
 SAMPLE_SECONDS = 20.0
-"""For all rows of blocks together, each of which is sampled on its own, where no timeout says less."""
+"""How many seconds sampling may take for all rows of blocks together, unless the caller's timeout is shorter."""
 
 
 def influences(
@@ -66,7 +66,8 @@ def influences(
 
 
 def _alternatives(rows: IntArray, known: Rows) -> tuple[IntArray, IntArray]:
-    """(the other rows of the blocks of ``rows``, ordered by block; the place of the least probable of each's block)."""
+    """(the other rows of the blocks of ``rows``, ordered by block; for each, the place of the least probable row of its
+    block)."""
     blocks = np.unique(known.block[rows])
     others = np.setdiff1d(np.flatnonzero(np.isin(known.block, blocks[blocks >= 0])), rows)
     others = others[np.lexsort((known.prob[others], known.block[others]))]

@@ -1,4 +1,7 @@
-"""Time limits and Ctrl-C while the database works: its calls into C hear of neither."""
+"""Time limits and Ctrl-C while the database works.
+
+While Python is inside a call into the database it runs neither a signal handler nor a timer of its own. So a second
+thread waits for the time limit and for signals, and interrupts the statement."""
 
 from __future__ import annotations
 
@@ -14,11 +17,13 @@ from sharpdnf.errors import SQLError, SQLTimeout
 from sharpdnf.sql.backends.protocol import Backend
 
 AGAIN = 0.1
-"""Seconds until a statement is interrupted again: the first time may come just before it starts."""
+"""Seconds after which a statement is interrupted once more, because the first interrupt may have come just before the
+statement began."""
 LEAST, MOST = 1e-3, 86400.0
-"""Seconds that a socket waits at a time: 0 would not wait, and milliseconds beyond 2^31 are cut off."""
+"""The shortest and longest time in seconds that the socket waits at once. A wait of 0 would not wait at all, and more
+than 2^31 milliseconds would be cut off."""
 DONE = b"\0"
-"""What tells the watching thread to end. It hears of signals by their numbers, of which none is 0."""
+"""The byte that tells the watching thread to end. Signals arrive as bytes with their numbers, which are never 0."""
 
 
 @contextmanager
@@ -56,7 +61,7 @@ def _interrupted(backend: Backend, timeout: float | None, late: SQLTimeout) -> I
                 number = b""
             if number == DONE:
                 return
-            if number and before >= 0:  # an event loop's own
+            if number and before >= 0:  # an event loop listens too, so the byte is passed on to it
                 os.write(before, number)
             if not number or number[0] == signal.SIGINT:
                 seen.append("SIGINT" if number else "timeout")
@@ -79,7 +84,7 @@ def _interrupted(backend: Backend, timeout: float | None, late: SQLTimeout) -> I
         watcher.join()
         here.close()
         there.close()
-    if "SIGINT" in seen:  # DuckDB and libraries under import make other errors of KeyboardInterrupt, or none
+    if "SIGINT" in seen:  # DuckDB, or a library while it is imported, may have turned it into another error or none
         raise KeyboardInterrupt
     if "timeout" in seen and isinstance(failure, SQLError):
         raise late

@@ -1,13 +1,15 @@
-"""The outermost query: prob() in HAVING and ORDER BY, LIMIT, expected values; the rest goes to the rewriter."""
+"""One query from text to a plan: what speaks of the answers is taken off, the rest goes through the passes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
 from sharpdnf.errors import SQLError
+from sharpdnf.sql.backends.dialect import Dialect
+from sharpdnf.sql.backends.names import quoted
 from sharpdnf.sql.backends.protocol import Catalog, Shape, Uncertain
 from sharpdnf.sql.bind.context import Binding
 from sharpdnf.sql.bind.expressions import bind_expression
@@ -15,8 +17,10 @@ from sharpdnf.sql.bind.query import bind_query, bind_select, binding
 from sharpdnf.sql.bind.scope import Scope
 from sharpdnf.sql.bind.tables import Environment, Tables
 from sharpdnf.sql.bind.tree import Query, Select
+from sharpdnf.sql.computed import Computed, SortKey
 from sharpdnf.sql.emit.sql import complete, emit, without_affinities
-from sharpdnf.sql.parse.allowed import PROBABILITY_FUNCTIONS, check_functions
+from sharpdnf.sql.outermost import COMPUTED, EXPECTED, HIDDEN, PROB, Cut, Outermost, is_call, mentions, take_apart
+from sharpdnf.sql.parse.allowed import check_functions
 from sharpdnf.sql.parse.faithful import check_faithful
 from sharpdnf.sql.parse.text import parse_select, written_back
 from sharpdnf.sql.refusal import refuse
@@ -24,31 +28,9 @@ from sharpdnf.sql.rewrite.context import Rows
 from sharpdnf.sql.rewrite.query import rewrite_query, rewriting
 
 RESERVED = "_sharpdnf_"
-EXPECTED = ("expected_count", "expected_sum")
-COMPARISONS: dict[type[exp.Expr], str] = {exp.GT: ">", exp.GTE: ">=", exp.LT: "<", exp.LTE: "<="}
-MIRRORED = {">": "<", ">=": "<=", "<": ">", "<=": ">="}
-
 
 Named = list[tuple[str, str]]
 """(label, column) of the select list, in order: what ORDER BY may name."""
-
-
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """HAVING prob() ``operator`` ``value``."""
-
-    operator: str
-    value: float
-
-
-@dataclass(frozen=True, slots=True)
-class SortKey:
-    """One key of the outermost ORDER BY."""
-
-    column: str
-    """``_c0``... of an answer column, ``_e0``... of an expected value, ``_prob``."""
-    descending: bool
-    nulls_first: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +42,9 @@ class Plan:
     """The query as text."""
     shape: Shape
     labels: tuple[str, ...]
-    """Of the answer columns, in order."""
+    """Of the answer columns that are shown, in order."""
+    places: tuple[int, ...]
+    """The column behind each label: ``_c0`` is 0, and -1, -2, ... are the computed items."""
     numbered: tuple[tuple[str, exp.Query], ...] = ()
     """Temporary tables to make first, each with its SELECT."""
     expected: tuple[tuple[int, str, int | None], ...] = ()
@@ -70,6 +54,19 @@ class Plan:
     cuts: tuple[Cut, ...] = ()
     order: tuple[SortKey, ...] = ()
     limit: int | None = None
+    offset: int = 0
+    computed: Computed = field(default_factory=Computed)
+
+    @property
+    def last(self) -> int | None:
+        """How many answers are chosen, those that OFFSET leaves out included."""
+        return None if self.limit is None else self.limit + self.offset
+
+    @property
+    def top(self) -> int | None:
+        """How many answers are chosen by their probability; None where other things decide."""
+        by_prob = bool(self.order) and self.order[0].column == PROB
+        return self.last if by_prob and not self.computed.chooses else None
 
 
 def make_plan(sql: str, catalog: Catalog, uncertain: Mapping[tuple[str, ...], Uncertain]) -> Plan:
@@ -78,7 +75,7 @@ def make_plan(sql: str, catalog: Catalog, uncertain: Mapping[tuple[str, ...], Un
     named = (table.this for table in tree.find_all(exp.Table))
     catalog.prepare(frozenset(catalog.fold(name) for name in named if isinstance(name, exp.Identifier)))
     try:
-        written = written_back(tree.root(), catalog.dialect)
+        written = written_back(_writable(tree.root(), catalog.dialect), catalog.dialect)
         plan = _make_plan(sql, tree, catalog, uncertain)
         check_faithful(sql, written, catalog)  # last: what the rewriter has to say is clearer
         return plan
@@ -88,28 +85,79 @@ def make_plan(sql: str, catalog: Catalog, uncertain: Mapping[tuple[str, ...], Un
         catalog.prepare(frozenset())
 
 
+def _writable(tree: exp.Expr, dialect: Dialect) -> exp.Expr:
+    """Without QUALIFY prob(): where the database has no QUALIFY, the parser would write a subquery for it."""
+    if tree.find(exp.Qualify) is None:
+        return tree
+    tree = tree.copy()
+    for qualify in list(tree.find_all(exp.Qualify)):
+        if mentions(qualify.this, "prob") or not dialect.qualify:
+            qualify.pop()
+    return tree
+
+
 def _make_plan(sql: str, tree: exp.Query, catalog: Catalog, uncertain: Mapping[tuple[str, ...], Uncertain]) -> Plan:
     if RESERVED in sql.lower():
         refuse(f"a name with {RESERVED!r}", "it is reserved for the rewritten query")
     check_functions(sql, catalog)
     tables = Tables(catalog, uncertain, tree)
-    cuts: tuple[Cut, ...] = ()
-    order, limit = list(tree.args["order"].expressions) if tree.args.get("order") else [], None
-    ours = any(_is_call(node, *PROBABILITY_FUNCTIONS) for node in tree.find_all(exp.Anonymous))
     uncertain_rows = tables.touches(tree, Environment())
-    if uncertain_rows or ours:
-        cuts, limit = _cuts(tree), _limit(tree)
-    if isinstance(tree, exp.Select) and _has_expected(tree):
-        return _plan_expected(tree, tables, cuts, order, limit)
+    asked = take_apart(tree, catalog, uncertain=uncertain_rows)
+    if isinstance(tree, exp.Select) and asked.expected:
+        return _plan_expected(tree, tables, asked)
     context = binding(tables)
     query = bind_query(context, tree, Environment(), None)
     rows, whole, _ = _emitted(context, query)
-    labels = tuple(column.label for column in rows.columns)
-    named = [(label, f"_c{i}") for i, label in enumerate(labels)]
-    certain = not uncertain_rows and not ours
-    keys = _keys(order, named, context, query if isinstance(query, Select) else None, certain=certain)
-    shape = Shape(len(labels), 0, rows.lineage, 0)
-    return Plan(whole, whole.sql(catalog.dialect.name), shape, labels, cuts=cuts, order=keys, limit=limit)
+    names = [column.label for column in rows.columns]
+    labels, places, named = _shown(names, asked)
+    certain = not uncertain_rows and not asked.speaks
+    keys = _keys(asked, named, context, query if isinstance(query, Select) else None, certain=certain)
+    return Plan(
+        whole, whole.sql(catalog.dialect.name), Shape(len(names), 0, rows.lineage, 0), labels, places,
+        cuts=tuple(asked.cuts), order=keys, limit=asked.limit, offset=asked.offset,
+        computed=_computed(asked, keys, names),
+    )  # fmt: skip
+
+
+def _shown(names: list[str], asked: Outermost) -> tuple[tuple[str, ...], tuple[int, ...], Named]:
+    """(labels, places, what ORDER BY may name) of the core's columns, where constants stand for computed items."""
+    labels, places, named = [], [], []
+    items = [i for i, (_, item) in enumerate(asked.computed) if item is not None]
+    for i, name in enumerate(names[: len(names) - len(asked.hidden)]):
+        if not name.startswith(COMPUTED):
+            labels.append(name)
+            places.append(i)
+            named.append((name, f"_c{i}"))
+            continue
+        number = int(name[len(COMPUTED) :])
+        named.append(("", name))
+        if number in items:
+            labels.append(asked.computed[number][0])
+            places.append(-1 - items.index(number))
+    return tuple(labels), tuple(places), named
+
+
+def _computed(asked: Outermost, keys: tuple[SortKey, ...], names: list[str]) -> Computed:
+    """What the database works out, with hidden columns under their names in the table of answers."""
+    first = len(names) - len(asked.hidden)
+
+    def renamed(node: exp.Expr) -> exp.Expr:
+        holder = exp.Paren(this=node.copy())
+        for hidden in holder.find_all(exp.Column):
+            if hidden.name.startswith(HIDDEN):
+                hidden.set("this", quoted(f"_c{first + int(hidden.name[len(HIDDEN) :])}"))
+        found: exp.Expr = holder.this
+        return found.pop()
+
+    order = tuple(replace(key, expression=renamed(key.expression)) if key.expression is not None else key
+                  for key in keys)  # fmt: skip
+    by_database = any(key.expression is not None for key in keys)
+    return Computed(
+        tuple(renamed(item) for _, item in asked.computed if item is not None),
+        tuple(renamed(condition) for condition in asked.having),
+        renamed(asked.qualify) if asked.qualify is not None else None,
+        order if by_database else (),
+    )
 
 
 def _emitted(
@@ -124,78 +172,33 @@ def _emitted(
     return rows, complete(body, passes.all_ctes()), tuple(passes.numbered)
 
 
-def _is_call(node: exp.Expr | None, *names: str) -> bool:
-    return isinstance(node, exp.Anonymous) and str(node.this).lower() in names
-
-
-def _cuts(tree: exp.Query) -> tuple[Cut, ...]:
-    """Takes HAVING prob() conditions off the outermost SELECT."""
-    having = tree.args.get("having")
-    if having is None or not any(_is_call(node, "prob") for node in having.find_all(exp.Anonymous)):
-        return ()
-    found = []
-    for part in having.this.flatten() if isinstance(having.this, exp.And) else [having.this]:
-        condition = part.unnest()
-        if isinstance(condition, exp.Between) and _is_call(condition.this, "prob"):
-            found += [Cut(">=", _number(condition.args["low"])), Cut("<=", _number(condition.args["high"]))]
-            continue
-        operator = COMPARISONS.get(type(condition))
-        if operator is not None and _is_call(condition.this, "prob"):
-            found.append(Cut(operator, _number(condition.expression)))
-        elif operator is not None and _is_call(condition.expression, "prob"):
-            found.append(Cut(MIRRORED[operator], _number(condition.this)))
-        else:
-            refuse(f"HAVING {condition.sql()}", "HAVING compares prob() with numbers by <, <=, >, >=, joined by AND")
-    tree.set("having", None)
-    return tuple(found)
-
-
-def _number(node: exp.Expr) -> float:
-    node = node.unnest()
-    negative = isinstance(node, exp.Neg)
-    literal = node.this if negative else node
-    if not isinstance(literal, exp.Literal) or literal.is_string:
-        refuse(f"prob() compared with {node.sql()}", "it is compared with a number")
-    return -float(literal.this) if negative else float(literal.this)
-
-
-def _limit(tree: exp.Query) -> int | None:
-    """Takes ORDER BY and LIMIT off the outermost query; the limit."""
-    order, limit = tree.args.get("order"), tree.args.get("limit")
-    if tree.args.get("offset"):
-        refuse("OFFSET", "which rows it skips is not defined over uncertain rows")
-    tree.set("order", None)
-    if limit is None:
-        return None
-    if not isinstance(limit, exp.Limit) or order is None or not _is_call(order.expressions[0].this, "prob"):
-        refuse("LIMIT without ORDER BY prob()", "which rows it keeps differs from world to world")
-    count = limit.expression
-    others = any(value for name, value in limit.args.items() if name != "expression")
-    if others or not isinstance(count, exp.Literal) or not count.is_int:
-        refuse(limit.sql().strip(), "it must be a whole number")
-    tree.set("limit", None)
-    return int(count.this)
-
-
 def _keys(
-    order: list[exp.Ordered], named: Named, context: Binding, select: Select | None, *, certain: bool = False
+    asked: Outermost, named: Named, context: Binding, select: Select | None, *, certain: bool = False
 ) -> tuple[SortKey, ...]:
     """The answers' order. A certain query may be ordered by other columns, for its LIMIT; that order is not kept."""
     found = []
-    for ordered in order:
-        column = _sort_column(ordered.this, named, context, select)
+    for ordered, more in asked.order:
+        expression = more
+        column = "_o" if expression is not None else _sort_column(ordered.this, named, context, select)
+        if column is not None and column.startswith(COMPUTED):
+            expression = asked.computed[int(column[len(COMPUTED) :])][1]
+            column = PROB if expression is None else "_o"
         if column is None:
             if certain:
                 return ()
-            refuse(f"ORDER BY {ordered.this.sql()}", "answers are ordered by prob() and by their own columns")
-        found.append(SortKey(column, bool(ordered.args.get("desc")), bool(ordered.args.get("nulls_first"))))
+            refuse(
+                f"ORDER BY {ordered.this.sql()}",
+                "answers are ordered by prob(), expressions of it, and their own columns: select the column, too",
+            )
+        descending, first = bool(ordered.args.get("desc")), bool(ordered.args.get("nulls_first"))
+        found.append(SortKey(column, descending, first, expression))
     return tuple(found)
 
 
 def _sort_column(expression: exp.Expr, named: Named, context: Binding, select: Select | None) -> str | None:
     """A position, a column's label, or an expression that the outermost SELECT has among its items."""
-    if _is_call(expression, "prob"):
-        return "_prob"
+    if is_call(expression, "prob"):
+        return PROB
     if isinstance(expression, exp.Literal):
         return _position(expression, named)
     name = expression.name.lower() if isinstance(expression, exp.Column) and not expression.table else None
@@ -214,11 +217,6 @@ def _position(expression: exp.Expr, named: Named) -> str | None:
     return named[position - 1][1] if 1 <= position <= len(named) else None
 
 
-def _has_expected(tree: exp.Select) -> bool:
-    """Whether the select list has an expected value."""
-    return any(_is_call(item.unalias(), *EXPECTED) for item in tree.expressions)
-
-
 @dataclass(slots=True)
 class _SelectList:
     """A select list with expected values, taken apart."""
@@ -232,18 +230,19 @@ class _SelectList:
     named: Named = field(default_factory=list)
 
 
-def _take_apart(tree: exp.Select, order: list[exp.Ordered]) -> _SelectList:
+def _select_list(tree: exp.Select, order: list[tuple[exp.Ordered, exp.Expr | None]]) -> _SelectList:
     """ORDER BY an expected value becomes ORDER BY its position."""
     found = _SelectList()
     for position, item in enumerate(tree.expressions):
         call = item.unalias()
-        if not _is_call(call, *EXPECTED):
-            found.named.append((item.alias_or_name, f"_c{len(found.keys)}"))
+        if not is_call(call, *EXPECTED):
+            name = item.alias_or_name
+            found.named.append(("", name) if name.startswith(COMPUTED) else (name, f"_c{len(found.keys)}"))
             found.keys.append(item)
             continue
         name, arguments = str(call.this).lower(), call.expressions
         label, measure = item.alias or name, None
-        for ordered in order:
+        for ordered, _ in order:
             if ordered.this == call:
                 ordered.set("this", exp.Literal.number(position + 1))
         if name == "expected_count":
@@ -259,20 +258,18 @@ def _take_apart(tree: exp.Select, order: list[exp.Ordered]) -> _SelectList:
     return found
 
 
-def _plan_expected(
-    tree: exp.Select, tables: Tables, cuts: tuple[Cut, ...], order: list[exp.Ordered], limit: int | None
-) -> Plan:
+def _plan_expected(tree: exp.Select, tables: Tables, asked: Outermost) -> Plan:
     """expected_count() and expected_sum(x): by linearity, the sum over result rows of P(the row exists) times x.
 
     The query becomes SELECT keys, measures without GROUP BY; each row of the join is one result row, known by the
     numbers of its FROM rows, however many clauses (from EXISTS, say) make it exist.
     """
-    if (cuts or limit is not None) and not tree.args.get("group"):
+    if (asked.cuts or asked.limit is not None) and not tree.args.get("group"):
         refuse("HAVING prob() or LIMIT beside an expected value without GROUP BY", "its one answer is certain")
     if tree.args.get("distinct"):
         refuse("SELECT DISTINCT with an expected value", "group by the columns, or count over a DISTINCT subquery")
     group = tree.args.get("group")
-    taken = _take_apart(tree, order)
+    taken = _select_list(tree, asked.order)
     keys, measures = taken.keys, taken.measures
     if keys and group is None:
         refuse("a column beside an expected value without GROUP BY", "name it in GROUP BY")
@@ -284,7 +281,7 @@ def _plan_expected(
         if column is not None and column.startswith("_c"):  # among the keys alone
             key.replace(exp.Literal.number(int(column[2:]) + 1))
         elif column is not None:
-            refuse(f"GROUP BY {key.sql()}", "it is an expected value")
+            refuse(f"GROUP BY {key.sql()}", "it stands for prob() or an expected value; group by the columns")
     checker.set("expressions", [key.copy() for key in keys] or [exp.Literal.number(1)])
     plain = binding(tables)
     grouped = bind_select(plain, checker, Environment(), Scope(None))
@@ -296,9 +293,14 @@ def _plan_expected(
     rows.set("expressions", [*(key.copy() for key in keys), *measures] or [exp.Literal.number(1)])
     context = binding(tables)
     found, whole, numbered = _emitted(context, bind_query(context, rows, Environment(), None), expected=True)
-    labels = tuple(column.label for column in found.columns[: len(keys)])
+    names = [column.label for column in found.columns[: len(keys)]]
+    labels, places, _ = _shown(names, asked)
+    bare = [i for i, item in enumerate(tree.expressions) if item.alias.startswith(COMPUTED)]
+    bare = [i for i, (_, item) in zip(bare, asked.computed, strict=True) if item is None]  # they are not shown
+    values = tuple((at - sum(i < at for i in bare), label, measure) for at, label, measure in taken.values)
     shape = Shape(len(keys), len(measures), found.lineage, found.identity)
+    order = _keys(asked, taken.named, plain, grouped)
     return Plan(
-        whole, whole.sql(context.dialect.name), shape, labels, numbered, tuple(taken.values),
-        group is None, cuts, _keys(order, taken.named, plain, grouped), limit,
+        whole, whole.sql(context.dialect.name), shape, labels, places, numbered, values, group is None,
+        tuple(asked.cuts), order, asked.limit, asked.offset, _computed(asked, order, names),
     )  # fmt: skip

@@ -56,8 +56,15 @@ START = (
     "import sys; at = next((i for i, p in enumerate(sys.path) if p.endswith('-packages')), len(sys.path)); "
     "sys.path.insert(at, sys.argv[1]); from sharpdnf.sql.sandbox_worker import serve; serve()"
 )
-RAISED = ("SQLError", "UnsupportedSQL", "SQLTimeout", "UncertainTableError", "LimitError", "UnknownEngine",
-          "InvalidFormula")  # fmt: skip
+RAISED = (
+    "SQLError",
+    "UnsupportedSQL",
+    "SQLTimeout",
+    "UncertainTableError",
+    "LimitError",
+    "UnknownEngine",
+    "InvalidFormula",
+)
 WARNED = ("NoUncertainTable", "NotMetWarning")
 
 
@@ -66,12 +73,12 @@ class Limits:
     """What one query may use."""
 
     seconds: float = 30.0
-    """Of the database and of counting together; ``timeout`` can only shorten it."""
+    """How many seconds database and counting may take together; ``timeout`` can only shorten it."""
     memory: int = 2**30
-    """Bytes of the worker, beyond what its libraries take: tables that are not read from a file are in it."""
+    """How many bytes the worker may use beyond what its libraries take. Tables that are not read from a file count."""
     threads: int = 1
     answer_bytes: int = 64 * 2**20
-    """Of the answers as Arrow: they come into the process that asks."""
+    """How many bytes the answers may take as Arrow, since they come into the process that asks."""
 
     def __post_init__(self) -> None:
         if not (self.seconds > 0 and self.memory >= 2**26 and self.threads >= 1 and self.answer_bytes >= 1):
@@ -79,7 +86,7 @@ class Limits:
 
 
 class Sandbox:
-    """As ``ProbDB``, over a worker process. Tables come from a DuckDB file, a data file, or ``register``."""
+    """A ProbDB over a worker process. Tables come from a DuckDB file, a data file, or ``register``."""
 
     def __init__(self, source: str | None = None, limits: Limits | None = None) -> None:
         if os.name != "posix":
@@ -162,9 +169,14 @@ class Sandbox:
         elif rng is not None:
             rng = int(rng)
         options = {
-            "guarantee": guarantee, "epsilon": epsilon, "delta": delta, "rng": rng, "timeout": seconds,
-            "threads": min(threads or self.limits.threads, self.limits.threads), "engine": engine,
-        }  # fmt: skip
+            "guarantee": guarantee,
+            "epsilon": epsilon,
+            "delta": delta,
+            "rng": rng,
+            "timeout": seconds,
+            "threads": min(threads or self.limits.threads, self.limits.threads),
+            "engine": engine,
+        }
         with self._lock:
             said, data = self._ask({"do": "sql", "query": query, "options": options}, seconds)
             answers = SandboxAnswers(self, said, from_bytes(data), self._generation)
@@ -255,8 +267,15 @@ class SandboxAnswers(Answers):
             return self._table.column(name).to_numpy()
 
         near = column("near_cut") if "near_cut" in columns else None
-        self.counts = Counts(column("prob"), column("lower"), column("upper"), column("guarantee"), column("engine"),
-                             table.column(met).to_numpy(), near)  # fmt: skip
+        self.counts = Counts(
+            column("prob"),
+            column("lower"),
+            column("upper"),
+            column("guarantee"),
+            column("engine"),
+            table.column(met).to_numpy(),
+            near,
+        )
 
     def arrow(self) -> pa.Table:
         """As ``Answers.arrow``."""
@@ -292,10 +311,14 @@ class _Worker:
         single = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
         self.process = subprocess.Popen(
             [sys.executable, "-I", "-c", START, str(home)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd="/", close_fds=True,
-            start_new_session=True, env={**kept, **single, "MALLOC_ARENA_MAX": "2", "HOME": "/nonexistent",
-                                         "LC_ALL": "C.UTF-8", "TZ": "UTC"},
-        )  # fmt: skip
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            close_fds=True,
+            start_new_session=True,
+            env={**kept, **single, "MALLOC_ARENA_MAX": "2", "HOME": "/nonexistent", "LC_ALL": "C.UTF-8", "TZ": "UTC"},
+        )
         assert self.process.stdin is not None and self.process.stdout is not None
         self._in, self._out = self.process.stdin.fileno(), self.process.stdout.fileno()
         for pipe in (self._in, self._out):
@@ -314,7 +337,7 @@ class _Worker:
             raise ValueError(f"an answer of {head + body} bytes is more than the limit")
         said = json.loads(self._read(head, deadline))
         if not isinstance(said, dict):
-            raise ValueError("the worker's answer is none")
+            raise ValueError("the worker's answer is not a message")
         return said, self._read(body, deadline)
 
     def _write(self, data: bytes, deadline: float) -> None:
@@ -342,7 +365,7 @@ class _Worker:
             raise TimeoutError
 
     def end(self) -> str:
-        """Kills the process; how it had ended if it had."""
+        """Kills the process and returns how it had ended, if it had ended by itself."""
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(0.05)  # its last word and its end do not come at the same moment
         code = self.process.poll()
@@ -399,5 +422,5 @@ def from_bytes(data: bytes) -> pa.Table:
         table = pa.ipc.open_stream(data).read_all()
         table.validate(full=True)
     except pa.ArrowException as error:
-        raise SQLError(f"the worker's answer is none: {error}") from None
+        raise SQLError(f"the worker's answer is not a table: {error}") from None
     return table

@@ -21,9 +21,9 @@ from sharpdnf.sql.database import ProbDB
 from sharpdnf.sql.sandbox import HEADER, from_bytes, to_bytes
 
 KEPT = 16
-"""Answers whose lineage and reasons may still be asked for."""
+"""How many of the last answers are kept, so that their lineage and reasons can be asked for."""
 SLACK = 2**28
-"""Bytes of address space for thread stacks and the allocators' reserves, which nobody uses as memory."""
+"""How many bytes of address space are allowed for thread stacks and the allocators' reserves, which take no memory."""
 ALONE = 2.0
 """Seconds beyond the limit after which a worker ends itself: whoever should have ended it is gone."""
 
@@ -31,7 +31,7 @@ ALONE = 2.0
 def serve() -> None:
     """Reads messages until the pipe closes: then nobody is there to answer, whatever is under way."""
     source, target = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    for number, mode in ((0, os.O_RDONLY), (1, os.O_WRONLY)):  # what a library prints is no message
+    for number, mode in ((0, os.O_RDONLY), (1, os.O_WRONLY)):  # what a library prints must not pass for a message
         nothing = os.open(os.devnull, mode)
         os.dup2(nothing, number)
         os.close(nothing)

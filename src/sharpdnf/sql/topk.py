@@ -19,11 +19,11 @@ import numpy.typing as npt
 from sharpdnf.dnf import Batch, FloatArray, IntArray
 from sharpdnf.sql.counting import Counts, Options, count_batch
 from sharpdnf.sql.emit.lineage import select
-from sharpdnf.sql.plan import Cut
+from sharpdnf.sql.outermost import Cut
 
 BoolArray = npt.NDArray[np.bool_]
 Verdict = tuple[BoolArray, BoolArray]
-"""(surely in, surely out)"""
+"""Two masks over the answers: those that are surely among the result, and those that surely are not."""
 FIRST_EPSILON = 0.5
 INTERVAL = "interval"
 """The guarantee of an answer decided early: lower and upper hold with probability 1 - delta, and no epsilon does."""
@@ -74,13 +74,14 @@ def decide(
 
 
 def _wide(counts: Counts) -> BoolArray:
-    """Whether an answer's interval could be narrowed: that of an exact one is as narrow as rounding lets it be."""
+    """bool[answers]: whether the interval could still be narrowed, which that of an exact answer cannot."""
     open_: BoolArray = (counts.lower < counts.upper) & (counts.guarantee != "exact")
     return open_
 
 
 def _update(counts: Counts, found: Counts, where: IntArray) -> Counts:
-    """All intervals hold at once, so they may be intersected; the newest estimate is the finest."""
+    """Takes in the counts of a new round: intervals are intersected, as all of them hold at once, and the newest
+    estimates replace the old ones, as they are the finest."""
     for name in ("prob", "guarantee", "engine", "met"):
         getattr(counts, name)[where] = getattr(found, name)
     counts.lower[where] = np.maximum(counts.lower[where], found.lower)
@@ -110,12 +111,12 @@ _TESTS: dict[str, Callable[[FloatArray, FloatArray, float], Verdict]] = {
 
 
 def _snap(values: FloatArray, cut: Cut) -> FloatArray:
-    """Numbers apart from the cut by rounding only lie on it: an exact 0.1 is not above 0.1."""
+    """The values, with those that differ from the cut only by rounding set to it: an exact 0.1 is not above 0.1."""
     return np.where(np.abs(values - cut.value) <= ROUNDING * abs(cut.value), cut.value, values)
 
 
 def _top(counts: Counts, inside: BoolArray, outside: BoolArray, limit: int, *, descending: bool) -> Verdict:
-    """Surely among the k best of those that pass the cuts; ties may go either way."""
+    """Which answers are surely among the k best of those that pass the cuts, and which surely are not."""
     low, high = (counts.lower, counts.upper) if descending else (-counts.upper, -counts.lower)
     low_in = np.where(inside, low, -np.inf)  # only a sure member can push another out
     high_open = np.where(outside, -np.inf, high)
@@ -131,9 +132,15 @@ def _top(counts: Counts, inside: BoolArray, outside: BoolArray, limit: int, *, d
 
 
 def _chosen(
-    counts: Counts, inside: BoolArray, outside: BoolArray, wide: BoolArray, cuts: tuple[Cut, ...], limit: int | None, *,
+    counts: Counts,
+    inside: BoolArray,
+    outside: BoolArray,
+    wide: BoolArray,
+    cuts: tuple[Cut, ...],
+    limit: int | None,
+    *,
     descending: bool,
-) -> IntArray:  # fmt: skip
+) -> IntArray:
     """The answers to return: sure ones first, flagged ones by their estimate; HAVING drops none that are ``wide``."""
     passes = ~outside
     for cut in cuts:

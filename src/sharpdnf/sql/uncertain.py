@@ -13,6 +13,10 @@ earlier, so before each query they are compared with the table itself, for the t
 
 Every reading makes a temporary table of a new name: if a rollback takes it away, its absence shows that the numbers
 in memory belong to nothing. Check and query see one snapshot.
+
+What would break without this: probabilities and blocks are held in memory by row number, while the clauses come from
+the database. If a row had changed in between, its number would stand for another row, and the answer would be a wrong
+probability without a word.
 """
 
 from __future__ import annotations
@@ -33,22 +37,23 @@ from sharpdnf.sql.backends.names import column, quoted
 from sharpdnf.sql.backends.protocol import ROW_ID, Backend, Relation, Uncertain
 
 READINGS = itertools.count()
+"""Numbers the readings of this process, so that no two temporary tables of numbered rows have the same name."""
 COPY = re.compile(r"_sharpdnf_rows\d+")
 """The name of a temporary table of numbered rows; queries that contain it are refused, so it is ours in a plan."""
 SLACK = 1e-9
 """How far above 1 the probabilities of a block may add up by rounding."""
 MOST_ROWS = 2**30
-"""Literals of 32 bits number no more variables."""
+"""There must be fewer uncertain rows than this, because a row becomes a variable and literals have 32 bits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What a relation looks like without its rows."""
+    """The shape of a relation, whatever its rows: if it changes, queries over it must be planned anew."""
 
     columns: tuple[tuple[str, str], ...] | None
-    """(name, type) of each, as the database gives them."""
+    """(name, type) of each column, as the database gives them; None if the relation cannot be read."""
     definition: str | None
-    """The SELECT of a view."""
+    """The SELECT of a view; None for a table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +66,17 @@ class Declared:
     base: int
     prob: FloatArray
     block: IntArray
-    """Block of each row, numbered from 0 within the table; -1 where rows are independent."""
+    """int64[rows]: the block of each row, numbered from 0 within the table; -1 where rows are independent."""
     copy: str
-    """The name of the temporary table: no other reading has it."""
+    """The name of the temporary table with the numbered rows, which no other reading uses."""
     layout: Layout
     kind: str | None
-    """What the relation was: a table, a view."""
+    """What the relation was when it was declared, such as "table" or "view"; None if it was not found."""
     version: object
-    """Of the database when the rows were read; None where their contents are compared."""
+    """The state of the database when the rows were read, where it has such a counter (SQLite); None where the contents
+    are compared instead."""
     seen: dict[tuple[str, ...], object] = field(default_factory=dict)
-    """Columns -> the contents of the copy, as far as they were asked for."""
+    """Hashes of the numbered rows, by the columns that were hashed. They are computed when they are first needed."""
 
     def columns_read(self, sql: str) -> tuple[str, ...]:
         """The columns that a rewritten query may read, in order, with those of probability and block.
@@ -80,9 +86,7 @@ class Declared:
         relation, text = self.uncertain.relation, sql.lower()
         needed = {self.uncertain.prob, *self.block_columns}
         everything = "*" in text
-        return tuple(
-            c for c in relation.columns if everything or c in needed or c.lower().replace('"', '""') in text
-        )  # fmt: skip
+        return tuple(c for c in relation.columns if everything or c in needed or c.lower().replace('"', '""') in text)
 
 
 def find_column(relation: Relation, name: str, what: str) -> str:
@@ -126,9 +130,17 @@ def _numbered(backend: Backend, relation: Relation, p: str, columns: tuple[str, 
     if base + len(probabilities) >= MOST_ROWS:
         raise UncertainTableError(f"with {relation.path[-1]} there are {MOST_ROWS} uncertain rows or more")
     declared = Declared(
-        relation.path[-1], Uncertain(relation, source, p), columns, base, probabilities, blocks, copy,
-        layout(backend, relation), backend.present([relation.path])[0], backend.version(),
-    )  # fmt: skip
+        relation.path[-1],
+        Uncertain(relation, source, p),
+        columns,
+        base,
+        probabilities,
+        blocks,
+        copy,
+        layout(backend, relation),
+        backend.present([relation.path])[0],
+        backend.version(),
+    )
     if columns:
         _check_blocks(backend, declared)
     return declared
@@ -224,7 +236,7 @@ def _check_blocks(backend: Backend, declared: Declared) -> None:
 def fetch_rows(
     backend: Backend, declared: Declared, numbers: list[int], columns: tuple[str, ...]
 ) -> dict[int, tuple[Any, ...]]:
-    """The values of numbered rows."""
+    """The values of some columns of numbered rows, by row number."""
     item = exp.alias_(declared.uncertain.source.copy(), "_s", table=True, quoted=True)
     select = exp.select(column(ROW_ID), *(column(c) for c in columns)).from_(item)
     wanted = exp.In(this=column(ROW_ID), expressions=[exp.Literal.number(n) for n in numbers])
@@ -233,5 +245,5 @@ def fetch_rows(
 
 
 def describe_row(columns: tuple[str, ...], values: tuple[Any, ...]) -> str:
-    """``a=1, b=2``."""
+    """A row as text for people, such as ``a=1, b=2``."""
     return ", ".join(f"{name}={value}" for name, value in zip(columns, values, strict=True))

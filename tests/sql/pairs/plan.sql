@@ -46,19 +46,14 @@ nothing
 -- LIMIT without prob()
 SELECT a FROM u LIMIT 3
 -->
-refused: LIMIT without ORDER BY prob() is not supported: which rows it keeps differs from world to world
+refused: LIMIT or OFFSET without prob() is not supported: which rows it keeps differs from world to world
 
 -- an aggregate
 SELECT count(*) FROM u
 -->
 refused: the aggregate count() is not supported: its value depends on which uncertain rows exist; over them only expected_count() and expected_sum(x), alone in the select list, are defined
 
--- prob() beside OR
-SELECT a FROM u HAVING prob() > 0.5 OR prob() < 0.1
--->
-refused: HAVING (PROB() > 0.5) OR (PROB() < 0.1) is not supported: HAVING compares prob() with numbers by <, <=, >, >=, joined by AND
-
 -- LIMIT of an expression
 SELECT a FROM u ORDER BY prob() DESC LIMIT 1 + 1
 -->
-refused: LIMIT 1 + 1 is not supported: it must be a whole number
+refused: LIMIT 1 + 1 is not supported: write LIMIT, and OFFSET, with a whole number

@@ -11,7 +11,7 @@ SELECT a FROM u
 -- ORDER BY prob() too
 SELECT a FROM u ORDER BY prob() DESC LIMIT 3
 -->
-SELECT a FROM u
+SELECT a FROM u  LIMIT 3
 
 -- an expected value is a count
 SELECT b, expected_count() FROM u GROUP BY b

@@ -18,14 +18,15 @@ if TYPE_CHECKING:
 
 UNITS = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
 ERA = 146_097
-"""Days of 400 years, after which the calendar repeats."""
+"""The number of days in 400 years, after which the calendar repeats."""
 EPOCH = datetime.date(1970, 1, 1).toordinal()
 
 
 def readable(column: pa.ChunkedArray, label: str) -> pa.ChunkedArray:
-    """The column; as text, as DuckDB writes it, if a value is infinite, before year 1, after 9999 or 24:00 o'clock.
+    """The column as Python can show it: as it is, or as the text that DuckDB writes.
 
-    Arrow can hold these, but Python and pandas cannot: they fail, or show another value.
+    It becomes text if a value is infinite, before year 1, after year 9999, or the time 24:00. Arrow can hold these, but
+    Python and pandas cannot: they fail, or show another value.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -95,7 +96,10 @@ def python_columns(rows: list[tuple[Any, ...]], count: int) -> pa.Table:
 
 
 def sorted_flat(flat: IntArray, lineage: int, measures: FloatArray, answers: pa.Table) -> LineageRows:
-    """Rows of whole numbers: that of the answer, then lineage, then identity; the answers are in order."""
+    """Lineage from rows of whole numbers: the number of the answer, then lineage, then identity columns.
+
+    Equal numbers stand together, in the order of ``answers``.
+    """
     columns = [np.ascontiguousarray(flat[:, i], dtype=np.int32) for i in range(flat.shape[1])]
     no_null = np.zeros(0, dtype=np.uint8)
     last = 1 + lineage

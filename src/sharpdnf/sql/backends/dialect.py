@@ -39,11 +39,19 @@ class Dialect:
     affinities: bool = False
     """Whether columns have affinities instead of types: values are converted when they are stored or compared, and a
     computed value has none, so copies and set operations must not give it one."""
+    qualify: bool = False
+    """Whether the database has QUALIFY; where it has none, QUALIFY with prob() is all that may be written."""
     quoted_names_may_be_strings: bool = False
     """Whether an unknown "name" is read as a string; an unknown `name` is an error even then."""
 
 
-DUCKDB = Dialect("duckdb", aliases_seen_by="items", fields=("STRUCT", "UNION", "VARIANT", "JSON"), schema_types=True)
+DUCKDB = Dialect(
+    "duckdb",
+    aliases_seen_by="items",
+    fields=("STRUCT", "UNION", "VARIANT", "JSON"),
+    schema_types=True,
+    qualify=True,
+)
 POSTGRES = Dialect("postgres", using_comes_first=True)
 SQLITE = Dialect(
     "sqlite",

@@ -52,10 +52,10 @@ HASHED = (
 NOT_IN_ARROW = re.compile(r"\bUHUGEINT\b|\bBIT\b|\bTIME WITH TIME ZONE\b")
 """Types without an Arrow type: the largest numbers become -1, bits lose their order, times their zone."""
 BATCH = 10_000_000
-"""Rows of an Arrow batch: a column in one piece becomes a numpy array without a copy."""
+"""How many rows an Arrow batch may have: only a column in one piece becomes a numpy array without a copy."""
 READERS = {".parquet": "read_parquet", ".csv": "read_csv", ".tsv": "read_csv", ".json": "read_json", ".gz": "read_csv"}
 OWN = "system.main."
-"""With it in front no macro of the same name is called."""
+"""Put in front of a function's name, it makes sure that DuckDB's own is called and not a macro of the same name."""
 TEMPORARY = ("temp", "main")
 KEPT_PAIRS = 1000
 """How many pairs of texts a connection remembers as read alike."""
@@ -71,9 +71,11 @@ class DuckDB:
         self._listed: dict[str, Listed] = {}
         self._path: list[tuple[str, str]] = []
         self._watched: frozenset[str] = frozenset()
-        """Names that ``present`` was asked for last: they are listed along with those of the next query."""
+        """The names that ``present`` was asked about last. They are listed together with those of the next query."""
         self._last: dict[str, Listed] = {}
         """What was listed for the last query."""
+        self._in_snapshot = False
+        """Whether a transaction of ours is open."""
         self._alike: set[tuple[str, str]] = set()
         """Pairs of texts that DuckDB's parser read alike, whatever the settings."""
 
@@ -274,6 +276,17 @@ class DuckDB:
         except duckdb.Error:
             raise ValueError(f"register takes a data frame or a file, not {type(frame).__name__}") from None
 
+    def store(self, name: str, table: pa.Table, like: str) -> None:
+        with self._functions.unmoved():
+            self.connection.register(name, table)
+
+    def discard(self, name: str) -> None:
+        with self._functions.unmoved():
+            self.connection.unregister(name)
+
+    def table(self, sql: str, columns: int) -> pa.Table:
+        return self.arrow(sql)
+
     def version(self) -> object:
         return None
 
@@ -317,15 +330,27 @@ class DuckDB:
             yield
             return
         self.execute("BEGIN TRANSACTION")
+        self._in_snapshot = True
         try:
             yield
             self.execute("COMMIT")
         except BaseException:
             self._roll_back()
             raise
+        finally:
+            self._in_snapshot = False
+
+    def restart(self) -> None:
+        """Begins the transaction of a snapshot again if an interrupted statement has aborted it."""
+        try:
+            self.connection.execute("SELECT 1")
+        except duckdb.Error:
+            if self._in_snapshot:
+                self._roll_back()
+                self.execute("BEGIN TRANSACTION")
 
     def _roll_back(self) -> None:
-        """An interrupt may still hit the first attempt."""
+        """Ends our transaction. It is tried twice, since an interrupt meant for the query may hit the first attempt."""
         for _ in range(3):
             try:
                 self.connection.execute("ROLLBACK")
@@ -375,7 +400,7 @@ def whole_numbers(
 
 
 def filled(column: pa.ChunkedArray) -> npt.NDArray[np.int32]:
-    """int32[rows]: with -1 for NULL."""
+    """int32[rows]: the column with -1 in place of NULL."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -385,7 +410,7 @@ def filled(column: pa.ChunkedArray) -> npt.NDArray[np.int32]:
 
 
 def floats(table: pa.Table, names: list[str]) -> FloatArray:
-    """float64[rows, names]: with 0 for NULL, as sum() skips it."""
+    """float64[rows, names]: the columns with 0 in place of NULL, because sum() skips NULL."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

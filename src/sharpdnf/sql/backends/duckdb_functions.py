@@ -1,9 +1,14 @@
 """Which functions of a DuckDB connection are DuckDB's own: macros and Python functions can read tables nobody named.
 
-A macro may even be called ``+`` or ``date_part``, and then every ``a + b`` or EXTRACT calls it. Listing the functions
-takes DuckDB longer than rewriting a query, so the list is kept for as long as no catalog entry was made: every new
-entry of an instance gets the next number, and a temporary view tells which number that is. Our own questions name
+A macro may even be called ``+`` or ``date_part``, and then every ``a + b`` or EXTRACT calls it. Our own questions name
 DuckDB's functions with their catalog, which no macro can take over.
+
+Stamps. Listing the functions takes DuckDB longer than rewriting a query, so the list is kept until somebody makes a new
+function. DuckDB has no counter for that, but it numbers the entries of its catalog: making a temporary view, and asking
+for its number, gives a *stamp*. Two stamps in a row differ by a fixed step if nothing was made in between, and by more
+if a macro, a table or anything else was. What would break: a list that is kept too long would let a macro pass for a
+function of DuckDB's own, and a macro can read uncertain tables that the query does not show. So whenever the step is
+not the usual one, or no stamp can be made, the functions are listed again.
 """
 
 from __future__ import annotations
@@ -11,6 +16,8 @@ from __future__ import annotations
 import functools
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import duckdb
@@ -23,11 +30,11 @@ LIST = (
     "AS VARCHAR), ''), coalesce(return_type, ''), internal FROM system.main.duckdb_functions()"
 )
 RUN_TEXT = frozenset(["query", "query_table"])
-"""Functions that read the tables a text names."""
+"""Functions that take the name of a table or a query as text, and read it."""
 BOUND = ("struct_", "array_", "list_", "map_", "json_", "element_", "contains")
 """Functions that x.y, x[1] and the like come to call after parsing: nobody may replace them."""
 OURS = frozenset(["+", "-", "row_number", "dense_rank", "count", "count_star", "sum"])
-"""What our own statements call."""
+"""Functions that our own statements call; if one of them is replaced, nothing can be answered."""
 STAMP = "_sharpdnf_stamp"
 
 
@@ -48,7 +55,7 @@ def own_signatures(extensions: frozenset[str]) -> frozenset[Signature]:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a connection has."""
+    """The functions of a connection, at the moment when they were listed."""
 
     builtin: Functions
     own: frozenset[str]
@@ -62,7 +69,16 @@ class Listing:
 
 
 class FunctionList:
-    """The functions of one connection, read again when the catalog changed."""
+    """The functions of one connection, read again when the catalog changed.
+
+    A stamp is the number that DuckDB gave to a catalog entry made just now. These numbers come from one counter that
+    only grows, and making our own entry takes a fixed number of them, the step, which is measured by making two
+    entries with nothing in between. So if the next stamp is one step after the last, nobody else has made an entry and
+    the list in memory is still right; at any other distance it is read again. The list is read between two stamps: if
+    they are not one step apart, an entry was made meanwhile, the list may be half old, and no step is kept, so that
+    it is read again the next time. Without that check, a macro made by another thread in that moment would be missed,
+    and a query that calls it would be counted as if it read no table.
+    """
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self.connection = connection
@@ -70,17 +86,27 @@ class FunctionList:
         self._last = self._step = 0
 
     def last(self) -> Listing:
-        """As they were when last looked at."""
+        """The functions as they were listed last."""
         return self._known or self.current()
 
     def current(self) -> Listing:
-        """As they are now."""
+        """The functions as they are now: the kept list if the stamp shows that nothing was made since."""
         stamp = self._stamp()
         if self._known is None or stamp is None or stamp - self._last != self._step:
             self._known = self._read()
         else:
             self._last = stamp
         return self._known
+
+    @contextmanager
+    def unmoved(self) -> Iterator[None]:
+        """Catalog entries that we make inside are no functions: the list that is known stays in force."""
+        before = self._stamp()
+        same = before is not None and before - self._last == self._step
+        yield
+        after = self._stamp()
+        if same and after is not None:
+            self._last = after
 
     def called(self, names: frozenset[str], sql: str) -> frozenset[str]:
         """The added functions that a text calls, by name, by an operator or by other syntax."""
@@ -126,7 +152,7 @@ class FunctionList:
         return frozenset(name for (name,) in rows)
 
     def _stamp(self) -> int | None:
-        """The number of a catalog entry made just now; None where none can be made."""
+        """The number of a catalog entry made just now (a stamp); None where none can be made."""
         try:
             self.connection.execute(f"CREATE OR REPLACE TEMP VIEW {STAMP} AS SELECT 1 AS x")
             found = self.connection.execute(

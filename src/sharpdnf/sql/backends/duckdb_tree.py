@@ -16,8 +16,8 @@ SAME_FUNCTION = {"^": "**", "pow": "**", "power": "**", "mod": "%", "starts_with
 
 
 def without_places(tree: str, usual: bool) -> str:
-    """DuckDB's parse tree as text, without the places in the text; ``usual`` tells whether ORDER BY means what it
-    means unless somebody sets it."""
+    """DuckDB's parse tree as text, without the positions in the query. ``usual`` tells whether the settings of the
+    connection leave the default order of ORDER BY as it is."""
     tree = LOCATIONS.sub(r"\g<1>0", tree)
     if usual:
         tree = tree.replace('"null_order":"ORDER_DEFAULT"', '"null_order":"NULLS LAST"')
@@ -55,7 +55,7 @@ def _plain(node: Any) -> Any:
     if kind and len(found["qualified_name"]["path"]) == 1:
         kind = type_names().get(kind.lower(), kind)
         found |= {"type_name": kind, "qualified_name": {"path": [kind]}}
-        if kind == "VARCHAR":  # whose size DuckDB ignores
+        if kind == "VARCHAR":  # DuckDB ignores the size in VARCHAR(10)
             found["children"] = []
         if kind == "DECIMAL" and [c.get("literal", {}).get("text") for c in found["children"]] == ["18", "3"]:
             found["children"] = []  # which is what it is without

@@ -13,7 +13,7 @@ def quoted(name: str) -> exp.Identifier:
 
 
 def column(name: str, table: str | None = None) -> exp.Column:
-    """A reference by quoted names."""
+    """A reference to a column, with its name and that of its table in quotes."""
     return exp.Column(this=quoted(name), **({"table": quoted(table)} if table else {}))
 
 
@@ -28,7 +28,7 @@ def lower(name: str) -> str:
 
 
 def file_key(path: str) -> str:
-    """The same for all names of one file."""
+    """A key that is the same for all names of one file, such as links to it."""
     try:
         found = os.stat(path)
     except OSError:

@@ -18,19 +18,20 @@ from sharpdnf.sql.backends.columns import frame_rows, python_columns, sorted_fla
 from sharpdnf.sql.backends.dialect import POSTGRES
 from sharpdnf.sql.backends.names import column, lower, quoted
 from sharpdnf.sql.backends.protocol import Functions, LineageRows, Relation, Shape
-from sharpdnf.sql.backends.rows import grouped, lock_of, numbering
+from sharpdnf.sql.backends.rows import grouped, lock_of, numbering, stored_like
 from sharpdnf.sql.refusal import refuse
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from psycopg import Connection
 
 COPY_HEADER = 19
-"""Bytes before the first tuple: an 11-byte signature, flags, the length of an (empty) extension."""
+"""How many bytes stand before the first tuple: a signature of 11 bytes, flags, and the length of an empty extension."""
 
 
 FIRST_USER_OID = 16384
 FLOATS = {"700": "float4send", "701": "float8send"}
-"""By the number of the type: the function that gives all bits of a value."""
+"""For each type of floats, by its number: the function that gives all bits of a value."""
 IMPLIED = frozenset(["=", "<>", "<", "<=", ">", ">=", "~~", "~~*", "!~~", "!~~*", "~", "!~", "||"])
 """Operators that SQL may use without showing them: IN, BETWEEN, LIKE, DISTINCT, USING."""
 RUN_TEXT = frozenset(["ts_rewrite", "ts_stat"])
@@ -214,26 +215,33 @@ class PostgreSQL:
         return table
 
     def register(self, name: str, frame: object) -> None:
-        """A data frame as a temporary table; PostgreSQL needs types, so they come from Arrow."""
-        import pyarrow as pa
-
+        """A data frame as a temporary table."""
         names, rows = frame_rows(frame)
-        kinds = []
-        for i in range(len(names)):
-            kind = pa.array([row[i] for row in rows]).type
-            kinds.append(
-                "bigint" if pa.types.is_integer(kind) else "double precision" if pa.types.is_floating(kind)
-                else "boolean" if pa.types.is_boolean(kind) else "timestamp" if pa.types.is_timestamp(kind)
-                else "date" if pa.types.is_date(kind) else "text"
-            )  # fmt: skip
-        target = quoted(name).sql("postgres")
-        columns = ", ".join(f"{quoted(n).sql('postgres')} {kind}" for n, kind in zip(names, kinds, strict=True))
-        self.execute(f"DROP TABLE IF EXISTS pg_temp.{target}")
-        self.execute(f"CREATE TEMP TABLE {target} ({columns})")
-        cursor = self.connection.cursor()
+        self.discard(name)
+        self.execute(f"CREATE TEMP TABLE {quoted(name).sql('postgres')} ({_typed_columns(names, rows)})")
+        self._insert(name, rows)
+
+    def _insert(self, name: str, rows: list[list[Any]]) -> None:
+        cursor, target = self.connection.cursor(), quoted(name).sql("postgres")
         with self.connection.transaction(), cursor, cursor.copy(f"COPY pg_temp.{target} FROM STDIN") as copy:
             for row in rows:
                 copy.write_row(row)
+
+    def store(self, name: str, table: pa.Table, like: str) -> None:
+        names, rows = frame_rows(table)
+        target = quoted(name).sql("postgres")
+        self.discard(name)
+        try:
+            self.execute(f"CREATE TEMP TABLE {target} AS {stored_like(names, like, self.describe(like) or ())}")
+        except SQLError:  # what the SELECT reads is gone
+            self.execute(f"CREATE TEMP TABLE {target} ({_typed_columns(names, rows)})")
+        self._insert(name, rows)
+
+    def discard(self, name: str) -> None:
+        self.execute(f"DROP TABLE IF EXISTS pg_temp.{quoted(name).sql('postgres')}")
+
+    def table(self, sql: str, columns: int) -> pa.Table:
+        return python_columns(self.rows(sql), columns)
 
     def version(self) -> object:
         return None
@@ -300,6 +308,20 @@ class PostgreSQL:
         measured = flat[:, len(wanted) :].copy().view(np.float64).reshape(len(flat), len(sums))
         return sorted_flat(flat[:, : len(wanted)], len(lineage), measured, answers)
 
+    def copy_in(self, target: str, numbers: IntArray) -> None:
+        """Puts int64[rows, columns] into a table of integer columns, by binary COPY."""
+        rows, columns = numbers.shape
+        field = np.dtype([("size", ">i4"), ("value", ">i4")])
+        records = np.empty(rows, dtype=np.dtype([("count", ">i2"), ("fields", field, (columns,))]))
+        records["count"], records["fields"]["size"], records["fields"]["value"] = columns, 4, numbers
+        header = b"PGCOPY\n\xff\r\n\0" + bytes(8)
+        try:
+            statement, cursor = f"COPY {target} FROM STDIN (FORMAT binary)", self.connection.cursor()
+            with self.connection.transaction(), cursor, cursor.copy(statement) as copy:
+                copy.write(header + records.tobytes() + b"\xff\xff")
+        except psycopg.Error as error:
+            raise SQLError(f"PostgreSQL: {error}") from None
+
     def _copy(self, sql: str, columns: int) -> IntArray:
         """int64[rows, columns]: a result of 8-byte columns without NULLs, as raw words."""
         try:
@@ -313,3 +335,19 @@ class PostgreSQL:
         count = (len(data) - COPY_HEADER - 2) // record.itemsize
         records = np.frombuffer(data, dtype=record, count=count, offset=COPY_HEADER)
         return records["fields"]["value"].astype(np.int64).reshape(count, columns)
+
+
+def _typed_columns(names: list[str], rows: list[list[Any]]) -> str:
+    """What CREATE TABLE lists: PostgreSQL needs types, so they come from Arrow."""
+    import pyarrow as pa
+
+    listed = []
+    for i, name in enumerate(names):
+        kind = pa.array([row[i] for row in rows]).type
+        word = (
+            "bigint" if pa.types.is_integer(kind) else "double precision" if pa.types.is_floating(kind)
+            else "boolean" if pa.types.is_boolean(kind) else "timestamp" if pa.types.is_timestamp(kind)
+            else "date" if pa.types.is_date(kind) else "text"
+        )  # fmt: skip
+        listed.append(f"{quoted(name).sql('postgres')} {word}")
+    return ", ".join(listed)

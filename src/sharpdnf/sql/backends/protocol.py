@@ -35,18 +35,18 @@ class Relation:
     """Quoted parts that name it from anywhere: (catalog, schema, table), as many as the database knows."""
     columns: tuple[str, ...]
     definition: str | None = None
-    """The SELECT of a view, in the database's dialect."""
+    """The SELECT of a view, in the database's dialect; None for a table."""
     labels: tuple[str, ...] | None = None
     """The column names a view was created with, where its definition does not carry them."""
     row_id: str | None = None
-    """A hidden column that numbers the rows of a table (SQLite)."""
+    """The hidden column that numbers the rows of a table (SQLite); None where there is none."""
     version: str = ""
-    """Changes when a relation of that name is made anew, where the database tells."""
+    """A text that changes when a relation of that name is made anew; empty where the database does not tell."""
     stored: bool = False
-    """A materialised view: its rows were copied, so expanding its definition may not give them."""
+    """Whether it is a materialised view, whose rows were copied: expanding its definition may not give them."""
 
     def table(self, alias: str | None = None) -> exp.Expr:
-        """As FROM reads it, by its full name."""
+        """The relation as a FROM item, by its full name."""
         parts = [quoted(part) for part in self.path]
         names = dict(zip(("this", "db", "catalog"), reversed(parts), strict=False))
         table = exp.Table(**names)
@@ -81,7 +81,7 @@ class Catalog(Protocol):
         """The identifier as the database compares it."""
 
     def prepare(self, names: frozenset[str]) -> None:
-        """These names (no names: none any more) are about to be resolved, so they may be looked up together."""
+        """Tells which names are about to be resolved, so that they may be looked up together; no names ends that."""
 
     def resolve(self, parts: tuple[str, ...], home: tuple[str, ...] | None) -> Relation | None:
         """The relation that the folded name parts mean, seen from the query (home None) or from a view's schema.
@@ -148,9 +148,9 @@ class LineageRows:
     """Answer a has the clauses ``indptr[a]`` to ``indptr[a + 1] - 1``."""
     clauses: Clauses
     identity: npt.NDArray[np.int32]
-    """int32[clauses, columns]: the row of the result, for expected values."""
+    """int32[clauses, columns]: the numbers that tell the rows of the result apart, for expected values."""
     measures: FloatArray
-    """float64[clauses, columns]: what expected_sum adds up."""
+    """float64[clauses, columns]: the values that expected_sum adds up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,14 +193,25 @@ class Backend(Catalog, Protocol):
     def register(self, name: str, frame: object) -> None:
         """Makes a data frame or file a relation of the connection."""
 
+    def store(self, name: str, table: pa.Table, like: str) -> None:
+        """Makes a temporary table of a few columns, each of the type of the column of its name in a SELECT, if any."""
+
+    def discard(self, name: str) -> None:
+        """Drops what ``store`` made."""
+
+    def table(self, sql: str, columns: int) -> pa.Table:
+        """The result of a query with that many columns."""
+
     def temporary(self, name: str) -> exp.Table:
         """The name of one of our temporary tables."""
 
     def version(self) -> object:
-        """Another value after any change of the connection's data; None where only the rows themselves can tell."""
+        """A value that changes with any change of the connection's data; None where the database has no such counter,
+        and rows must be compared instead."""
 
     def layout(self, item: exp.Expr) -> tuple[tuple[str, str], ...] | None:
-        """(name, type) of each column that FROM reads, with an empty type where columns have none; None: unreadable."""
+        """(name, type) of each column of a FROM item; the type is empty where columns have none. None if it cannot be
+        read."""
 
     def contents(self, item: exp.Expr, columns: Sequence[tuple[str, str]], prob: str) -> object:
         """A hash of the bag of rows with ``prob`` other than 0 that FROM reads, in these columns (name, type).
@@ -209,13 +220,14 @@ class Backend(Catalog, Protocol):
         """
 
     def present(self, paths: Sequence[tuple[str, ...]], *, fresh: bool = True) -> list[str | None]:
-        """What there is under each full name now, such as "table" or "view"; None: nothing.
+        """What there is under each full name now, such as "table" or "view", and None where there is nothing.
 
         If it need not be fresh, what was looked up for the query planned last may be used again.
         """
 
     def snapshot(self) -> AbstractContextManager[None]:
-        """All statements inside see the data of one moment; in a transaction of the caller's, those of that."""
+        """A block in which all statements see the data of one moment. If the caller has a transaction open, that is
+        the moment."""
 
     def interrupt(self) -> None:
         """Stops the statement under way, from another thread."""

@@ -1,4 +1,4 @@
-"""SQL and arrays that the back ends share: rows numbered, answers numbered, lineage sorted, one lock a connection."""
+"""SQL and arrays that the back ends share: rows numbered, answers numbered, lineage sorted, one lock per connection."""
 
 from __future__ import annotations
 
@@ -34,9 +34,10 @@ def sorted_lineage(
     measures: FloatArray,
     answers: Callable[[npt.NDArray[np.int32]], pa.Table],
 ) -> LineageRows:
-    """Columns of a lineage query in any order. A key has a mask of its NULLs, or an empty one; a number -1 is none.
+    """Sorts the columns of a lineage query, whose rows come in any order, by answer.
 
-    ``answers`` makes a table of the first row of every answer.
+    Each key comes with a mask of its NULLs, which is empty if there are none; -1 in a column of row numbers means that
+    there is no row. ``answers`` makes a table from the first row of every answer.
     """
     count = len(measures)
     found = _native.lineage(
@@ -50,7 +51,8 @@ def sorted_lineage(
 def sorted_keys(
     keys: Sequence[npt.NDArray[np.signedinteger[Any]]],
 ) -> tuple[IntArray, npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """(where each distinct key begins, and the number of rows; its first row; the order of the rows)."""
+    """(where each distinct key begins in the sorted rows, with the number of rows at the end; the first row of each
+    key; the order that sorts the rows)."""
     columns = [np.ascontiguousarray(key) for key in keys]
     none = [np.zeros(0, dtype=np.uint8)] * len(keys)
     found = _native.lineage(columns, none, [], [], len(columns[0]), True)
@@ -68,7 +70,8 @@ def recopied(copy: exp.Table, names: list[str], bare: frozenset[int], number: st
 
 
 def numbering(relation: Relation, prob: str, base: int, kind: str = "BIGINT") -> exp.Select:
-    """SELECT base + row_number() - 1, * FROM relation WHERE prob > 0."""
+    """The SELECT that numbers the possible rows of a relation from ``base`` on:
+    SELECT base + row_number() - 1, * FROM relation WHERE prob > 0."""
     number: exp.Expr = exp.Add(this=exp.Window(this=exp.RowNumber()), expression=exp.Literal.number(base - 1))
     select = exp.Select(
         expressions=[
@@ -91,3 +94,9 @@ def grouped(sql: str, shape: Shape, *, bare: bool = False) -> str:
         values = [f"coalesce({value}, NULL) AS {value}" for value in values]
     columns = ", ".join([f'{rank} AS "_g"', *values, *lineage, *identity])
     return f'SELECT {columns} FROM ({sql}) AS "_r"'
+
+
+def stored_like(names: Sequence[str], like: str, known: Sequence[str]) -> str:
+    """A SELECT without rows: each column has the type of that of its name in ``like``, the others are numbers."""
+    columns = ", ".join(f'"{n}"' if n in known else f'CAST(0 AS DOUBLE PRECISION) AS "{n}"' for n in names)
+    return f'SELECT {columns} FROM ({like}) AS "_r" LIMIT 0'

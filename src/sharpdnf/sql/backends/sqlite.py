@@ -6,7 +6,7 @@ import re
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sqlglot import TokenType, exp
@@ -17,9 +17,12 @@ from sharpdnf.sql.backends.columns import frame_rows, python_columns, sorted_fla
 from sharpdnf.sql.backends.dialect import SQLITE, tokens_of
 from sharpdnf.sql.backends.names import column, file_key, lower, quoted
 from sharpdnf.sql.backends.protocol import ROW_ID, Functions, LineageRows, Relation, Shape
-from sharpdnf.sql.backends.rows import grouped, lock_of, numbering, recopied
+from sharpdnf.sql.backends.rows import grouped, lock_of, numbering, recopied, stored_like
 from sharpdnf.sql.backends.views import parse_view
 from sharpdnf.sql.refusal import refuse
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 VOLATILE = frozenset(["random", "randomblob", "changes", "total_changes", "last_insert_rowid", "load_extension"])
 IMPLIED = frozenset(
@@ -29,7 +32,8 @@ IMPLIED = frozenset(
 OURS = frozenset(["row_number", "dense_rank", "count", "sum", "coalesce", "group_concat", "char", "typeof", "lower"])
 """What our own statements call."""
 CHUNK = 200_000
-"""Rows of lineage per string: SQLite hands them over as text, so no Python object is made for a row."""
+"""How many rows of lineage come in one string: SQLite hands them over as text, so that no Python object is made for
+each row."""
 
 
 class SQLite:
@@ -39,6 +43,8 @@ class SQLite:
         self.connection, self.lock = connection, lock_of(connection)
         self._ours = 0
         """How often our own statements changed the list of temporary tables."""
+        self._inserted = 0
+        """How many rows our own statements put into temporary tables."""
 
     def fold(self, identifier: exp.Identifier) -> str:
         return lower(str(identifier.this))
@@ -91,7 +97,7 @@ class SQLite:
         return frozenset(i for i, loose in enumerate(self.rows(f"{probe} SELECT {tests} FROM _p")[0]) if loose)
 
     def affinities(self, sql: str, count: int) -> tuple[str, ...]:
-        """By what becomes of '1' and of 1 where SQLite stores them beside the column."""
+        """Finds the affinities by what becomes of '1' and of 1 when SQLite stores them in the same column."""
         names = [f"_{i}" for i in range(count)]
         first = ", ".join(f"_d.{quoted(n).sql('sqlite')}" for n in (self.describe(sql) or ())[:count])
         texts, ones, types = (
@@ -153,7 +159,7 @@ class SQLite:
         return name if name and self.describe(f"SELECT {name} FROM {table}") is not None else None
 
     def related(self, relation: Relation) -> tuple[Relation, ...]:
-        """Of a virtual table: every relation that its definition names, such as the content of a full-text index."""
+        """For a virtual table, every relation that its definition names, such as the content of a full-text index."""
         words = {lower(word) for word in re.findall(r"\w+", relation.version)} - {lower(relation.path[-1])}
         found = [self.resolve((lower(relation.path[0]), word), None) for word in sorted(words)]
         return tuple(other for other in found if other is not None)
@@ -223,11 +229,39 @@ class SQLite:
         columns = ", ".join(quoted(n).sql("sqlite") for n in names)
         self.rows(f"DROP TABLE IF EXISTS temp.{target}")
         self.rows(f"CREATE TEMP TABLE {target} ({columns})")
-        marks = ", ".join("?" * len(names))
+        self._insert(f"temp.{target}", rows, len(names))
+
+    def _insert(self, target: str, rows: Sequence[Sequence[Any]], columns: int) -> None:
+        """WITH in front, or Python would begin a transaction."""
+        marks = ", ".join("?" * columns)
         try:
-            self.connection.executemany(f"WITH _x AS (SELECT 1) INSERT INTO temp.{target} VALUES ({marks})", rows)
+            self.connection.executemany(f"WITH _x AS (SELECT 1) INSERT INTO {target} VALUES ({marks})", rows)
         except sqlite3.Error as error:
             raise SQLError(f"SQLite: {error}") from None
+
+    def store(self, name: str, table: pa.Table, like: str) -> None:
+        names, rows = frame_rows(table)
+        target = quoted(name).sql("sqlite")
+        self.discard(name)
+        try:
+            self.execute(f"CREATE TEMP TABLE {target} AS {stored_like(names, like, self.describe(like) or ())}")
+        except SQLError:  # what the SELECT reads is gone
+            self.execute(f"CREATE TEMP TABLE {target} ({', '.join(quoted(n).sql('sqlite') for n in names)})")
+        self.insert(f"temp.{target}", [tuple(row) for row in rows], len(names))
+
+    def discard(self, name: str) -> None:
+        self.execute(f"DROP TABLE IF EXISTS temp.{quoted(name).sql('sqlite')}")
+
+    def table(self, sql: str, columns: int) -> pa.Table:
+        return python_columns(self.rows(sql), columns)
+
+    def insert(self, target: str, rows: Sequence[tuple[Any, ...]], columns: int) -> None:
+        """Puts rows into a temporary table of ours, which does not count as a change of the data."""
+        before = self.connection.total_changes
+        try:
+            self._insert(target, rows, columns)
+        finally:
+            self._inserted += self.connection.total_changes - before
 
     def version(self) -> object:
         """``data_version`` counts the commits of other connections, ``total_changes`` the rows that this one changed,
@@ -240,14 +274,14 @@ class SQLite:
             name = quoted(schema).sql("sqlite")
             pragmas = [self.rows(f"PRAGMA {name}.{what}_version")[0][0] for what in ("data", "schema")]
             found.append((schema, pragmas[0], pragmas[1] - (self._ours if schema == "temp" else 0)))
-        return found, self.connection.total_changes
+        return found, self.connection.total_changes - self._inserted
 
     def layout(self, item: exp.Expr) -> tuple[tuple[str, str], ...] | None:
         names = self.describe(f"SELECT * FROM {item.sql('sqlite')}")
         return tuple((name, "") for name in names) if names is not None else None
 
     def contents(self, item: exp.Expr, columns: Sequence[tuple[str, str]], prob: str) -> object:
-        raise AssertionError("the version tells")
+        raise AssertionError("SQLite has a counter of changes (version), so contents are never compared")
 
     def present(self, paths: Sequence[tuple[str, ...]], *, fresh: bool = True) -> list[str | None]:
         kinds: dict[tuple[str, str], str] = {}
@@ -273,7 +307,7 @@ class SQLite:
         self._end("COMMIT")
 
     def _end(self, how: str) -> None:
-        if self.connection.in_transaction:  # some errors end it
+        if self.connection.in_transaction:  # some errors have ended it already
             self.rows(how)
 
     def interrupt(self) -> None:

@@ -27,7 +27,7 @@ def standing(body: exp.Expr, ctes: list[exp.CTE]) -> exp.Select:
 def check_affinities(
     catalog: Catalog, body: exp.Expr, count: int, ctes: list[exp.CTE], *, distinct: bool = False
 ) -> None:
-    """Refuses a compound of columns with different affinities where it is no result by itself.
+    """Refuses a compound of columns with different affinities, unless it is the result of the query itself.
 
     If SQLite stores its rows before it reads them, it converts them to the affinity of one side; if it does not, it
     leaves them as they are. Which of both is a matter of its plan. And a ``distinct`` UNION of integers and reals keeps

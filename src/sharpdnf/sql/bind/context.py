@@ -76,7 +76,7 @@ class Binding:
         return self.tables.fold(identifier)
 
     def fresh(self, prefix: str) -> str:
-        """A name that nothing has yet."""
+        """A name that nothing in this query has yet."""
         self.names += 1
         return f"_{prefix}{self.names}"
 
@@ -85,7 +85,7 @@ class Binding:
         return Shared(self.fresh("sharpdnf_q"), query.columns, query, None, query.reads, query.positive)
 
     def attempt(self) -> Callable[[], None]:
-        """Returns what undoes all that is bound from now on."""
+        """Marks the state of now; the function that comes back undoes everything that was bound since."""
         kept, views = len(self.certain), dict(self.views)
 
         def undo() -> None:

@@ -45,7 +45,7 @@ def bind_query(context: Binding, node: exp.Expr, env: Environment, outer: Scope 
 
 
 def constant(value: exp.Expr) -> exp.Expr | None:
-    """The value if it is a constant."""
+    """The value itself if it is a constant, else None."""
     return value.copy() if isinstance(value, exp.Literal | exp.Null) else None
 
 
@@ -105,11 +105,7 @@ def bind_view(context: Binding, relation: Relation) -> Shared:
         if relation.stored:
             refuse(f"the materialised view {name!r}", "it holds copies of uncertain rows")
         body, _ = context.tables.view(relation)
-        own = any(kind.this == exp.DataType.Type.USERDEFINED for kind in body.find_all(exp.DataType))
-        if own and context.dialect.schema_types:
-            here = context.catalog.resolve((context.fold(quoted(name)),), None)
-            if here is None or here.path != relation.path:
-                refuse(f"the view {name!r} with a type of its schema", "here the type's name may mean another one")
+        context.tables.check_types(relation)
         shared = context.share(bind_query(context, body, Environment(home=relation.path[:-1]), None))
         if relation.labels is not None:
             if len(relation.columns) != len(shared.columns):
@@ -182,7 +178,8 @@ def _excluded(context: Binding, name: exp.Expr) -> str:
 def _group_keys(
     context: Binding, node: exp.Select, items: list[Item], env: Environment, scope: Scope
 ) -> list[exp.Expr]:
-    """The keys. GROUP BY without aggregates is DISTINCT if every item is a function of them; otherwise refused."""
+    """The grouping keys. GROUP BY without aggregates is DISTINCT if every item is a function of the keys; otherwise it
+    is refused."""
     group = node.args.get("group")
     if group is None:
         return []
@@ -204,11 +201,11 @@ def _group_keys(
 
 
 def _group_key(context: Binding, expression: exp.Expr, items: list[Item], env: Environment, scope: Scope) -> exp.Expr:
-    """A position, an alias of the select list that is no column, or an expression."""
+    """A grouping key: a position in the select list, an alias that is not also a column, or an expression."""
     if isinstance(expression, exp.Literal):
         position = int(expression.this) if expression.is_int else 0
         if not 1 <= position <= len(items):
-            refuse(f"GROUP BY {expression.sql()}", "it is no position of the select list")
+            refuse(f"GROUP BY {expression.sql()}", "the select list has no item at that position")
         return items[position - 1].expression
     if isinstance(expression, exp.Column) and not expression.table:
         key = context.fold(expression.this)

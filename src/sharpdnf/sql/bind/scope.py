@@ -47,13 +47,13 @@ class Scope:
     parent: Scope | None
     sources: list[Source] = field(default_factory=list)
     visible: list[Visible] = field(default_factory=list)
-    """In the order in which ``*`` lists them."""
+    """The columns in sight, in the order in which ``*`` lists them."""
     aliases: dict[str, exp.Expr] = field(default_factory=dict)
     """Select-list aliases that WHERE and later items may use, already bound."""
     closed: bool = False
-    """A trial without the scopes around it: their columns count as unknown."""
+    """Whether this is a trial without the scopes around it, whose columns then count as unknown."""
     lateral: bool = False
-    """The FROM items beside a derived table, which it may not read."""
+    """Whether these are the FROM items beside a derived table, which it may not read without LATERAL."""
     merges: bool = False
     """Whether how often a row occurs does not matter here, so a derived table may be merged into this SELECT."""
 
@@ -116,7 +116,7 @@ class Scope:
             found = visible_columns(source)
         for name in dropped:
             if not any(v.key == name for v in found):
-                raise SQLError(f"* EXCLUDE names {name!r}, which is no column here")
+                raise SQLError(f"* EXCLUDE names {name!r}, which is not a column here")
         return [v for v in found if not v.hidden and v.key not in dropped]
 
     def _source(self, path: tuple[str, ...]) -> Source | None:

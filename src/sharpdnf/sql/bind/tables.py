@@ -31,7 +31,7 @@ class Environment:
     home: tuple[str, ...] | None = None
 
     def define(self, key: str, shared: Shared | None, *, touches: bool) -> Environment:
-        """With one more CTE, which hides others of its name."""
+        """A copy with one more CTE, which hides others of its name."""
         touching = self.touching | {key} if touches else self.touching - {key}
         return Environment({**self.ctes, key: shared}, touching, self.home)
 
@@ -90,6 +90,15 @@ class Tables:
                 self._open_views.pop()
             self._views[relation.key] = (body, touches)
         return self._views[relation.key]
+
+    def check_types(self, relation: Relation) -> None:
+        """Refuses a view of another schema with a type of its own: outside the view the name may mean another type."""
+        body, name = self.view(relation)[0], relation.path[-1]
+        own = any(kind.this == exp.DataType.Type.USERDEFINED for kind in body.find_all(exp.DataType))
+        if own and self.catalog.dialect.schema_types:
+            here = self.catalog.resolve((self.fold(quoted(name)),), None)
+            if here is None or here.path != relation.path:
+                refuse(f"the view {name!r} with a type of its schema", "here the type's name may mean another one")
 
     def relation_touches(self, relation: Relation) -> bool:
         """Whether reading a catalog relation reads uncertain rows."""

@@ -1,10 +1,20 @@
 """Rows that exclude each other, as independent variables.
 
-A block's rows with probabilities p_1, ..., p_k (sum at most 1) become variables with q_j = p_j / (1 - p_1 - ... -
-p_{j-1}); row j is "not x_1, ..., not x_{j-1}, x_j" (the standard reduction of block-independent databases; Suciu,
-Olteanu, Re, Koch, "Probabilistic Databases", 2011, section 2.7). Above ``CHAIN`` rows a balanced binary tree of
-choices keeps the clause at 1 + log2(k) literals instead of k. Only the rows that an answer uses take part, so the
-variables belong to one formula each.
+What: at most one row of a block is there, while all engines count formulas over independent variables. So the rows of
+a block with probabilities p_1, ..., p_k (sum at most 1) are chosen one after the other: variable x_j says "row j, if
+none before it" and has q_j = p_j / (1 - p_1 - ... - p_{j-1}), and row j becomes the literals "not x_1, ..., not
+x_{j-1}, x_j" (the standard reduction of block-independent databases; Suciu, Olteanu, Re, Koch, "Probabilistic
+Databases", 2011, section 2.7).
+
+Why two shapes: a row at the end of a chain has k literals. Above ``CHAIN`` rows a balanced binary tree is used, whose
+root says "some row of these is there" and whose inner nodes choose left or right, so a row has 1 + log2(k) literals.
+
+Why per formula: only the rows that an answer uses take part, and the order of the chain is that of these rows. So the
+variables belong to one formula, and a row is encoded once for each pair (formula, row).
+
+What would break: a variable shared by two formulas would have to mean the same in both, but x_j speaks of the rows
+before j, and these are others in another formula. And q_j is right only if the rows of a chain are all of one block
+and one formula, in the order in which they stand; ``encode`` therefore wants its pairs sorted.
 """
 
 from __future__ import annotations
@@ -16,7 +26,9 @@ import numpy as np
 from sharpdnf.dnf import FloatArray, IntArray
 
 CHAIN = 8
+"""Blocks of at most this many rows (of one formula) become chains, larger ones trees."""
 TINY = 1e-300
+"""Stands in for a denominator of 0, where the numerator is 0 as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +38,13 @@ class Encoding:
     indptr: IntArray
     literals: IntArray
     prob: FloatArray
-    """Of the new variables, numbered from 0."""
+    """float64[variables]: the probabilities of the new variables, which are numbered from 0."""
     pair_of_var: IntArray
     """The pair whose presence a variable decides; -1 for the inner nodes of a tree."""
 
 
 def encode(formula: IntArray, block: IntArray, prob: FloatArray) -> Encoding:
-    """Variables for distinct pairs (formula, row), sorted by formula and block; all arrays have one entry a pair."""
+    """Encodes distinct pairs (formula, row), sorted by formula and block; all arrays have one entry per pair."""
     count = len(formula)
     start_here = np.ones(count, dtype=bool)
     start_here[1:] = (formula[1:] != formula[:-1]) | (block[1:] != block[:-1])
@@ -50,8 +62,10 @@ def encode(formula: IntArray, block: IntArray, prob: FloatArray) -> Encoding:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
+    """Some of the pairs encoded: literals in any order, and the variables that they are over."""
+
     pair: IntArray
-    """The pair of each literal."""
+    """The pair that each literal belongs to."""
     literal: IntArray
     prob: FloatArray
     pair_of_var: IntArray
@@ -64,7 +78,8 @@ def _chains(pairs: IntArray, first: IntArray, prob: FloatArray) -> _Part:
         here = pairs[position == j]
         before[here] = before[here - 1] + prob[here - 1]
     rest = 1.0 - before[pairs]
-    # Rounding may leave less than p_j, and conditioning on a row leaves 0 / 0 for the others.
+    # Rounding may leave a rest that is below p_j. And where a row of probability 1 comes first, the rest is 0 and so
+    # are the other p_j: TINY makes these quotients 0.
     q = np.minimum(1.0, prob[pairs] / np.maximum(np.maximum(rest, prob[pairs]), TINY))
     var_of_pair = np.zeros(len(prob), dtype=np.int64)
     var_of_pair[pairs] = np.arange(len(pairs))
@@ -77,7 +92,7 @@ def _chains(pairs: IntArray, first: IntArray, prob: FloatArray) -> _Part:
 
 
 def _trees(start: IntArray, size: IntArray, prob: FloatArray, variables: int) -> _Part:
-    """Literals root-first: "some row of these is there", then left or right at every inner node."""
+    """Trees of choices, level by level: the root says "some row of these is there", each inner node left or right."""
     pairs = np.concatenate([np.arange(a, a + n) for a, n in zip(start, size, strict=True)])
     low, high = np.repeat(start, size), np.repeat(start + size, size)
     root = variables + np.repeat(np.arange(len(start)), size)

@@ -1,4 +1,17 @@
-"""Rows of a lineage query -> one batch of formulas, as arrays from end to end."""
+"""Rows of a lineage query -> one batch of formulas, as arrays from end to end.
+
+Without blocks this is a renaming: an uncertain row is a variable, shared by all answers, and the clauses stay as the
+database gave them. With blocks (``_with_blocks``) there are three kinds of arrays, and each step maps one to the next:
+an *entry* is one uncertain row in one clause; a *pair* is one (formula, row of a block), however many entries have it;
+a *literal* is what ``blocks.py`` makes of a pair, several for each. Entries of independent rows become one literal over
+variables shared by all formulas, entries of block rows become the literals of their pair over variables that only
+their formula has; the latter are numbered behind the former.
+
+What would break: a clause that needs two rows of one block is impossible, as its literals contradict each other. It
+must be left out first: ``DNF.from_arrays`` would drop it without telling, and where the formulas begin among the
+clauses would be wrong. And ``width`` and ``starts`` must follow the order of the entries, or literals end up in another
+clause, which no later check could see.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +35,7 @@ class Rows:
 
     @cached_property
     def number(self) -> IntArray:
-        """0, 1, 2, ...: the row behind a variable where every row is one."""
+        """int64[rows]: 0, 1, 2, ..., the row behind each variable where every row is a variable."""
         return np.arange(len(self.prob))
 
     @cached_property
@@ -43,9 +56,9 @@ class Formulas:
 
 
 def build(clauses: Clauses, indptr: IntArray, known: Rows) -> Formulas:
-    """Formula f has the clauses ``indptr[f]`` to ``indptr[f + 1] - 1``."""
+    """Makes the formulas of a lineage query: formula f has the clauses ``indptr[f]`` to ``indptr[f + 1] - 1``."""
     if int(clauses.literals.max(initial=-1)) >= 2 * len(known.prob):
-        raise ValueError("a row number beyond the known rows")
+        raise ValueError("a clause names a row number beyond the known rows")
     if known.blocked and bool((known.block[clauses.literals >> 1] >= 0).any()):
         dnf, row_of_var, sizes = _with_blocks(clauses, indptr, known)
     else:
@@ -57,7 +70,10 @@ def build(clauses: Clauses, indptr: IntArray, known: Rows) -> Formulas:
 
 
 def _independent(clauses: Clauses, known: Rows) -> tuple[DNF, IntArray]:
-    """A row is a variable of its own, shared by all formulas: all rows if the clauses are many, else those in one."""
+    """Makes every row a variable of its own, shared by all formulas.
+
+    With many clauses all known rows are variables, which needs no renumbering; with few, only the rows that occur.
+    """
     if len(known.prob) <= len(clauses):
         return DNF.trusted(clauses.indptr, clauses.literals, known.prob), known.number
     used, var = _numbered(clauses.literals >> 1, known)
@@ -72,7 +88,7 @@ def _numbered(rows: npt.NDArray[np.int32], known: Rows) -> tuple[IntArray, npt.N
 
 
 def possible(clauses: Clauses, known: Rows) -> npt.NDArray[np.bool_]:
-    """bool[clauses]: whether a clause does without two rows of one block, which exclude each other."""
+    """bool[clauses]: whether a clause can hold, which it cannot if it needs two rows of one block."""
     block = known.block[clauses.literals >> 1]
     clause = np.repeat(np.arange(len(clauses)), np.diff(clauses.indptr))
     blocks = int(block.max()) + 1
@@ -83,9 +99,10 @@ def possible(clauses: Clauses, known: Rows) -> npt.NDArray[np.bool_]:
 
 
 def _with_blocks(clauses: Clauses, indptr: IntArray, known: Rows) -> tuple[DNF, IntArray, IntArray]:
-    """Independent rows as above; a row of a block is a few literals over variables of its formula.
+    """Makes formulas where some rows are in blocks (the module's docstring tells how).
 
-    Clauses that need two rows of one block are left out, so the number of clauses of each formula comes back too.
+    Returns the clauses, the row of each variable and the number of clauses of each formula, since impossible clauses
+    are left out.
     """
     formula = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
     keep = possible(clauses, known)

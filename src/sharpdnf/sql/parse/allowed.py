@@ -79,6 +79,12 @@ TABLE_FUNCTIONS = frozenset(
 )
 """Table functions that only read files, frames or numbers, so they cannot hide an uncertain table."""
 PROBABILITY_FUNCTIONS = frozenset({"prob", "expected_count", "expected_sum"})
+PLACES = (
+    "an expected value stands alone in the outermost select list: SELECT g, expected_sum(x) AS s FROM t GROUP BY g",
+    "prob() stands in the select list, HAVING, QUALIFY and ORDER BY of the outermost SELECT: instead of WHERE prob() > "
+    "0.5 write HAVING prob() > 0.5, and around a UNION or another query SELECT *, prob() FROM (...)",
+)
+"""Where an expected value and prob() may stand."""
 
 
 def check_structure(node: exp.Expr) -> None:
@@ -130,11 +136,7 @@ def check_call(node: exp.Func, functions: Functions) -> None:
     """Refuses aggregates, by what the database says of the name, and our own functions where they may not stand."""
     name = (node.name if isinstance(node, exp.Anonymous) else node.sql_name()).lower()
     if name in PROBABILITY_FUNCTIONS:
-        refuse(
-            f"{name}() here",
-            "prob() stands in the outermost HAVING or ORDER BY, expected_count() and expected_sum(x) alone in "
-            "the outermost select list",
-        )
+        refuse(f"{name}() here", PLACES[name == "prob"])
     if name in functions.aggregates:
         refuse(f"the aggregate {name}()", "its value depends on which uncertain rows exist; over them only "
                "expected_count() and expected_sum(x), alone in the select list, are defined")  # fmt: skip

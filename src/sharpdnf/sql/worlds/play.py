@@ -1,0 +1,238 @@
+"""Plays the worlds of a query and says how probable each of its rows is.
+
+Few worlds are all played: exact. Else so many are drawn that each answer is within epsilon with probability 1 - delta,
+by the exact tails of the binomial law (``draws_needed``), from nine tenths of delta. The last tenth is for a run that
+time or Ctrl-C cuts short: when that happens is not for us to choose, so its interval holds at all times together
+(``mixture_interval``). A listing that is cut short knows the worlds it has played: bounds that hold surely.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sharpdnf.dnf import FloatArray, IntArray
+from sharpdnf.engines.circuit_sampling import mixture_interval
+from sharpdnf.engines.front import make_rng
+from sharpdnf.engines.sampling import draws_needed
+from sharpdnf.errors import SQLError, SQLTimeout
+from sharpdnf.sql.backends.protocol import Backend, LineageRows
+from sharpdnf.sql.counting import Counts, Options
+from sharpdnf.sql.limits import watched
+from sharpdnf.sql.uncertain import Declared
+from sharpdnf.sql.ways import Route, check_guarantee
+from sharpdnf.sql.worlds.draws import MOST_LISTED, BoolArray, Choices, make_choices
+from sharpdnf.sql.worlds.script import Script
+from sharpdnf.sql.worlds.stage import Stage, make_stage
+
+ENGINE = "worlds"
+ALL_GUARANTEES = ("exact", "relative", "additive", "bounds")
+"""What all worlds together give: an exact answer keeps every promise."""
+CELLS = 2_000_000
+"""Rows of all worlds of a statement together, about."""
+MOST_AT_ONCE = 512
+"""Worlds of a statement."""
+CUT_SHORT = 0.1
+"""The part of delta that is kept for a run which does not come to its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What the worlds gave. An answer is a row of the result; ``world`` has one entry for each world of each."""
+
+    labels: tuple[str, ...]
+    values: Any
+    """An Arrow table with one row an answer."""
+    group: IntArray
+    """int64[answers]: equal where the answers agree in the key columns."""
+    answer: IntArray
+    world: IntArray
+    """World ``world[i]`` has the answer ``answer[i]``; each pair once."""
+    copies: IntArray
+    """How often it has it."""
+    weight: FloatArray
+    """Of each world that was played; they add up to 1 if all were."""
+    listed: bool
+    """Whether the worlds are all that there are, not drawn."""
+    complete: bool
+    seed: int | None
+    epsilon: float
+    delta: float
+
+    @property
+    def num_worlds(self) -> int:
+        return len(self.weight)
+
+    def share(self, number: IntArray, world: IntArray, count: int) -> FloatArray:
+        """float64[count]: the weight of the worlds that each number stands with; pairs must be different."""
+        return np.minimum(np.bincount(number, weights=self.weight[world], minlength=count), 1.0)
+
+    def counts(self, number: IntArray, world: IntArray, count: int) -> Counts:
+        """The probability of each number: of the worlds that it stands with."""
+        share = self.share(number, world, count)
+        met = np.full(count, self.complete)
+        if self.listed:
+            rest = 0.0 if self.complete else max(0.0, 1.0 - float(self.weight.sum()))
+            word = "exact" if self.complete else "bounds"
+            prob = share + rest / 2.0
+            return _counts(prob, share, np.minimum(share + rest, 1.0), word, met)
+        if self.complete:
+            return _counts(share, share - self.epsilon, share + self.epsilon, "additive", met)
+        draws = self.num_worlds
+        hits = np.bincount(number, minlength=count)
+        ends = {h: mixture_interval(h, draws, CUT_SHORT * self.delta) for h in np.unique(hits).tolist()}
+        low, high = (np.array([ends[h][side] for h in hits.tolist()]).reshape(count) for side in (0, 1))
+        return _counts(share, low, high, "additive", met)
+
+
+def _counts(prob: FloatArray, lower: FloatArray, upper: FloatArray, guarantee: str, met: BoolArray) -> Counts:
+    promise, engine = (np.full(len(prob), word, dtype=object) for word in (guarantee, ENGINE))
+    return Counts(prob, np.maximum(lower, 0.0), np.minimum(upper, 1.0), promise, engine, met)
+
+
+class NotKeptApart(Exception):
+    """Many worlds in one statement failed, or gave something else than one of them alone."""
+
+
+def play(
+    backend: Backend, script: Script, tables: dict[tuple[str, ...], Declared], matter: Callable[[Declared], IntArray],
+    options: Options, route: Route, keys: list[int], *, together: bool,
+) -> Played:  # fmt: skip
+    """Plays the worlds inside a snapshot of the caller's; ``matter`` gives the rows of a table that can matter.
+
+    ``keys`` are the positions of the key columns. ``together`` allows many worlds in a statement.
+    """
+    choices = _choices(tables, matter)
+    listed = choices.num_worlds() <= MOST_LISTED
+    check_guarantee(options.guarantee, ALL_GUARANTEES if listed else ("additive",), route)
+    if options.engine != "auto":
+        raise SQLError(f"engine={options.engine!r} counts lineage, and this query goes by worlds:\n{route}")
+    total = choices.num_worlds() if listed else draws_needed(options.epsilon, (1.0 - CUT_SHORT) * options.delta)
+    rng, seed = make_rng(options.rng) if not listed else (np.random.default_rng(0), None)
+    stage = make_stage(backend, script, tables)
+    run = _Run(stage, choices, total, listed, rng, together and stage.many)
+    try:
+        with _stopped_by_time_or_user(run, backend, options):
+            run.all(options)
+        with watched(backend):
+            found = stage.found(len(run.labels), keys)
+    finally:
+        with watched(backend):
+            stage.clear()
+    return _played(run, found, listed, seed, options)
+
+
+def _choices(tables: dict[tuple[str, ...], Declared], matter: Callable[[Declared], IntArray]) -> Choices:
+    """The choices of all tables; blocks of different tables get different numbers."""
+    rows, prob, block, first = [np.zeros(0, np.int64)], [np.zeros(0)], [np.zeros(0, np.int64)], 0
+    for declared in tables.values():
+        mine = matter(declared)
+        rows.append(declared.base + mine)
+        prob.append(declared.prob[mine])
+        block.append(np.where(declared.block[mine] >= 0, declared.block[mine] + first, -1))
+        first += int(declared.block.max(initial=-1)) + 1
+    return make_choices(np.concatenate(rows), np.concatenate(prob), np.concatenate(block))
+
+
+@contextmanager
+def _stopped_by_time_or_user(run: _Run, backend: Backend, options: Options) -> Iterator[None]:
+    """Ends the run at the time limit and at Ctrl-C; an error only if no world is done by then."""
+    try:
+        with watched(backend, options.timeout):
+            yield
+    except (KeyboardInterrupt, SQLTimeout):
+        if not run.weights:
+            raise
+        run.complete = False
+    restart = getattr(backend, "restart", None)
+    if restart is not None and not run.complete:
+        restart()
+
+
+@dataclass
+class _Run:
+    """The state of playing."""
+
+    stage: Stage
+    choices: Choices
+    total: int
+    listed: bool
+    rng: np.random.Generator
+    together: bool
+    labels: tuple[str, ...] = ()
+    complete: bool = True
+
+    def __post_init__(self) -> None:
+        self.weights: list[FloatArray] = []
+
+    def all(self, options: Options) -> None:
+        """Plays world after world, or batch after batch."""
+        rows = len(self.choices.rows) + len(self.choices.certain)
+        size = max(1, min(MOST_AT_ONCE, CELLS // max(1, rows)))
+        for first in range(0, self.total, size):
+            last = min(first + size, self.total)
+            weight = self._put(first, last)
+            if not self.labels:
+                self.labels = self.stage.columns(first)
+                if not self.labels:
+                    raise SQLError("the query has no columns")
+            if self.together:
+                self._together(first, last)
+                self.weights.append(weight)
+            else:
+                for world in range(first, last):
+                    self.stage.play_one(world)
+                    self.weights.append(weight[world - first : world - first + 1])
+            if options.progress is not None:
+                options.progress(last, self.total)
+
+    def _together(self, first: int, last: int) -> None:
+        """Two worlds of the first statement are played again alone, to see that the database keeps worlds apart."""
+        try:
+            self.stage.play_many(first, last)
+            agreed = first > 0 or all(self.stage.agrees(world) for world in sorted({first, last - 1}))
+        except SQLTimeout:
+            raise
+        except SQLError as error:
+            raise NotKeptApart(str(error)) from None
+        if not agreed:
+            raise NotKeptApart("worlds together give another result than one alone")
+
+    def _put(self, first: int, last: int) -> FloatArray:
+        """Hands the rows of these worlds to the database; the weights of the worlds."""
+        if self.listed:
+            weight, present = self.choices.listed(first, last)
+        else:
+            present = self.choices.drawn(self.rng, last - first)
+            weight = np.full(last - first, 1.0 / self.total)
+        world, place = np.nonzero(present)
+        row = self.choices.rows[place]
+        everywhere = self.choices.certain
+        if len(everywhere):
+            world = np.concatenate([world, np.repeat(np.arange(last - first), len(everywhere))])
+            row = np.concatenate([row, np.tile(everywhere, last - first)])
+        order = np.lexsort((row, world))
+        self.stage.put(first, last, first + world[order], row[order])
+        return weight
+
+
+def _played(run: _Run, found: LineageRows, listed: bool, seed: int | None, options: Options) -> Played:
+    weight = np.concatenate(run.weights)
+    if not listed:
+        weight = np.full(len(weight), 1.0 / len(weight))
+    answers = len(found.indptr) - 1
+    answer = np.repeat(np.arange(answers), np.diff(found.indptr))
+    world = found.clauses.literals.astype(np.int64) >> 1
+    group = np.zeros(answers, dtype=np.int64)
+    group[answer] = found.identity[:, 0]
+    known = world < len(weight)  # of the statement under way when the run was stopped, nothing counts
+    pair, copies = np.unique(answer[known] * max(1, len(weight)) + world[known], return_counts=True)
+    answer, world = np.divmod(pair, max(1, len(weight)))
+    return Played(
+        run.labels, found.answers, group, answer, world, copies, weight, listed, run.complete, seed,
+        options.epsilon, options.delta,
+    )  # fmt: skip

@@ -1,0 +1,340 @@
+"""P(formula) as a layer of a neural network: probabilities in, log P out, with gradients. Needs the extra [neural].
+
+A formula that compiles is exact, forwards and backwards, in one native pass over all outputs. One that does not is
+sampled. Its gradient is still without bias, which training needs (Maene, Derkinderen, De Raedt, "On the Hardness of
+Probabilistic Neurosymbolic Learning", ICML 2024): with x a model drawn in proportion to its weight,
+
+    d log P / d p_v = E[x_v / p_v - (1 - x_v) / (1 - p_v)] = (P(v | formula) - p_v) / (p_v (1 - p_v)),
+
+and the successes of the coverage sampler are such models.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch.autograd.function import once_differentiable
+
+from sharpdnf.circuit import Circuit
+from sharpdnf.circuit_analysis import possible_cover
+from sharpdnf.circuit_compile import compile_circuit
+from sharpdnf.compiled import Compiled, merged
+from sharpdnf.dnf import DNF, FloatArray, IntArray
+from sharpdnf.engines.circuit_sampling import sample_posterior
+from sharpdnf.engines.exact import compile as compile_dnf
+from sharpdnf.engines.front import make_limit
+from sharpdnf.engines.sampling import SampledMarginals, sample_marginals, successes_needed
+from sharpdnf.errors import InvalidFormula, LimitError, NotMetWarning
+from sharpdnf.estimate import Limit, check_tolerance
+
+OPERATIONS = 5_000_000
+"""What a compilation may cost: half a second for a formula that does not compile."""
+MAX_MODELS = 1 << 18
+"""The most models for one gradient, unless the caller says otherwise."""
+
+
+class Probability(torch.nn.Module):
+    """Probabilities of the variables, shape (..., n), to log P of every formula, shape (..., outputs).
+
+    ``formulas`` is a DNF, a Circuit (each of its outputs is one of ours) or several of them. Variables with one name
+    are one variable if all formulas have names, else those with one number; ``names`` tells their order. The formulas'
+    own probabilities are not looked at. Inputs are float32 or float64 on any device; the work is done in doubles on
+    the processor.
+
+    Where P is 0, log P is minus infinity and its gradient is 0 by convention: it has none. With ``log=False`` the
+    outputs are P itself, whose gradient exists everywhere.
+
+    ``exact`` tells for every output whether it was compiled. Those that were not, within ``operations``, are drawn:
+    log P is within a factor of 1 +- epsilon with probability 1 - delta, and the gradient of log P (of P, with
+    ``log=False``) has no bias and a root mean square error of at most epsilon times its length: draws that are then
+    thrown away say how many models that takes. Where it takes more than ``max_models``, there are as many and a
+    NotMetWarning. ``torch.manual_seed`` makes draws repeatable. ``timeout`` limits the seconds of one pass over a
+    sampled formula for one row; a LimitError tells that it was too short.
+    """
+
+    def __init__(
+        self,
+        formulas: DNF | Circuit | Iterable[DNF | Circuit],
+        *,
+        log: bool = True,
+        exact: bool | None = None,
+        operations: float = OPERATIONS,
+        epsilon: float = 0.1,
+        delta: float = 0.05,
+        max_models: int = MAX_MODELS,
+        timeout: float | None = None,
+        threads: int | None = None,
+    ) -> None:
+        """``exact=True`` insists on compiling, whatever it takes; ``exact=False`` on samples.
+
+        ``threads`` None means as many as torch uses itself.
+        """
+        super().__init__()
+        check_tolerance(epsilon, delta)
+        make_limit(timeout, threads)
+        self.log, self.epsilon, self.delta, self.max_models = log, epsilon, delta, max_models
+        self.timeout, self.threads = timeout, threads
+        singles = _one_output_each(formulas)
+        self.names, columns = _columns(singles)
+        self.num_vars = len(self.names) if self.names else max(formula.num_vars for formula in singles)
+        parts: list[Compiled] = []
+        self._sampled: list[_Sampled] = []
+        exact_of = np.zeros(len(singles), dtype=np.bool_)
+        for i, (formula, own) in enumerate(zip(singles, columns, strict=True)):
+            found = None if exact is False else _compile(formula, math.inf if exact else operations)
+            if found is not None:
+                parts.append(_renamed(found, own))
+                exact_of[i] = True
+            elif exact:
+                raise LimitError(f"formula {i} could not be compiled within the limit of memory")
+            else:
+                self._sampled.append(_Sampled(i, formula, own))
+        self.exact: tuple[bool, ...] = tuple(exact_of.tolist())
+        self._places = np.flatnonzero(exact_of)
+        self._compiled: Compiled | None = None
+        self._outputs = np.zeros(0, dtype=np.int32)
+        if parts:
+            self._compiled, self._outputs = merged(parts)
+
+    @property
+    def num_outputs(self) -> int:
+        return len(self.exact)
+
+    def forward(self, probs: torch.Tensor) -> torch.Tensor:
+        if probs.ndim == 0 or probs.shape[-1] != self.num_vars:
+            raise ValueError(f"expected probabilities of shape (..., {self.num_vars}), not {tuple(probs.shape)}")
+        if not probs.is_floating_point():
+            raise TypeError(f"probabilities must be floating-point numbers, not {probs.dtype}")
+        rows = probs.reshape(-1, self.num_vars)
+        out: torch.Tensor = _Evaluate.apply(rows, self)  # type: ignore[no-untyped-call]
+        return out.reshape(*probs.shape[:-1], self.num_outputs)
+
+    def extra_repr(self) -> str:
+        nodes = self._compiled.num_nodes if self._compiled is not None else 0
+        sampled = f", {len(self._sampled)} sampled" if self._sampled else ""
+        return f"{self.num_vars} variables, {self.num_outputs} outputs, {nodes} nodes{sampled}"
+
+    # --- in numpy ---------------------------------------------------------------------------------------------------
+
+    def _log_probs(self, rows: FloatArray, *, slopes: bool) -> tuple[FloatArray, FloatArray]:
+        """(float64[k, outputs]: log P under every row; float64[k, n]: with ``slopes``, the gradients of one output)."""
+        out, gradient = np.empty((len(rows), self.num_outputs)), np.empty(0)
+        if self._compiled is not None:
+            ones = np.ones((len(rows), 1)) if slopes else None
+            found, gradient = self._compiled.batch(self._outputs, rows, ones, of_log=self.log, threads=self._threads)
+            out[:, self._places] = found.reshape(len(rows), len(self._places))
+        for part in self._sampled:
+            for r, row in enumerate(rows):
+                out[r, part.output] = part.log_prob(row, successes_needed(self.epsilon, self.delta), self._limit)
+        return out, gradient.reshape(rows.shape) if slopes else gradient
+
+    def _pull_back(self, rows: FloatArray, weights: FloatArray) -> FloatArray:
+        """float64[k, n]: the sum over the outputs of weight times gradient, for every row."""
+        out = np.zeros(rows.shape)
+        if self._compiled is not None:
+            chosen = weights[:, self._places]
+            _, slopes = self._compiled.batch(self._outputs, rows, chosen, of_log=self.log, threads=self._threads)
+            out += slopes.reshape(rows.shape)
+        for part in self._sampled:
+            for r in np.flatnonzero(weights[:, part.output]).tolist():
+                slopes, met = part.gradient(rows[r], self.epsilon, self.delta, self.max_models, self._limit, self.log)
+                out[r, part.columns] += weights[r, part.output] * slopes
+                if not met:
+                    message = (
+                        f"{self.max_models} models do not bring the gradient of formula {part.output} within "
+                        f"{self.epsilon}: give a larger max_models or epsilon"
+                    )
+                    warnings.warn(message, NotMetWarning, stacklevel=2)
+        return out
+
+    @property
+    def _threads(self) -> int:
+        return self.threads or torch.get_num_threads()
+
+    @property
+    def _limit(self) -> Limit:
+        return make_limit(self.timeout, self._threads)
+
+
+class _Evaluate(torch.autograd.Function):
+    """What torch's differentiation calls. Second derivatives are an error.
+
+    One compiled output is differentiated on the way forwards, while its values are at hand. Several are on the way
+    back, when it is known what each of them weighs: one pass for all.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, probs: torch.Tensor, module: Probability) -> torch.Tensor:
+        rows = _as_rows(probs)
+        _check(rows)
+        ctx.module, ctx.at_once = module, ctx.needs_input_grad[0] and module.exact == (True,)
+        found, slopes = module._log_probs(rows, slopes=ctx.at_once)
+        ctx.save_for_backward(torch.from_numpy(slopes).to(probs) if ctx.at_once else probs)
+        return torch.from_numpy(found if module.log else np.exp(found)).to(probs)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None]:
+        (saved,) = ctx.saved_tensors
+        if ctx.at_once:
+            return grad * saved, None
+        return torch.from_numpy(ctx.module._pull_back(_as_rows(saved), _as_rows(grad))).to(saved), None
+
+
+def _as_rows(values: torch.Tensor) -> FloatArray:
+    return np.ascontiguousarray(values.detach().to("cpu", torch.float64).numpy())
+
+
+def _check(rows: FloatArray) -> None:
+    if rows.size and not (rows.min() >= 0.0 and rows.max() <= 1.0):  # of numbers of which one is NaN both are NaN
+        row, variable = (int(i) for i in np.argwhere(~((rows >= 0.0) & (rows <= 1.0)))[0])
+        raise ValueError(f"row {row}, variable {variable}: {rows[row, variable]} is not a probability in [0, 1]")
+
+
+def _one_output_each(formulas: DNF | Circuit | Iterable[DNF | Circuit]) -> list[DNF | Circuit]:
+    out: list[DNF | Circuit] = []
+    for formula in [formulas] if isinstance(formulas, DNF | Circuit) else formulas:
+        if isinstance(formula, Circuit):
+            out += [formula[i] for i in range(formula.num_outputs)]
+        elif isinstance(formula, DNF):
+            out.append(formula)
+        else:
+            raise TypeError(f"expected a DNF or a Circuit, not {type(formula).__name__}")
+    if not out:
+        raise ValueError("there must be at least one formula")
+    return out
+
+
+def _columns(formulas: Sequence[DNF | Circuit]) -> tuple[tuple[str, ...] | None, list[IntArray]]:
+    """(the names of all variables, or None; for each formula the column of each of its variables)."""
+    names: dict[str, int] = {}
+    for formula in formulas:
+        if formula.names is None:
+            return None, [np.arange(other.num_vars) for other in formulas]
+        for name in formula.names:
+            names.setdefault(name, len(names))
+    return tuple(names), [np.array([names[name] for name in f.names or ()], dtype=np.int64) for f in formulas]
+
+
+def _compile(formula: DNF | Circuit, operations: float) -> Compiled | None:
+    if isinstance(formula, DNF):
+        return compile_dnf(formula, operations=None if operations == math.inf else operations)
+    return compile_circuit(formula, work=None if operations == math.inf else int(operations))
+
+
+def _renamed(compiled: Compiled, columns: IntArray) -> Compiled:
+    """The same circuit whose variable v is called ``columns[v]``."""
+    as_int = columns.astype(np.int32)
+    literals = 2 * as_int[compiled.literals >> 1] + (compiled.literals & 1) if len(as_int) else compiled.literals
+    var = as_int[compiled.var] if len(as_int) else compiled.var
+    num_vars = int(columns.max(initial=-1)) + 1
+    return Compiled(compiled.kind, compiled.a, compiled.b, var, literals.astype(np.int32), num_vars)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sampled:
+    """A formula that did not compile: output number ``output``, its variables in these ``columns`` of a row."""
+
+    output: int
+    formula: DNF | Circuit
+    columns: IntArray
+
+    def log_prob(self, row: FloatArray, successes: int, limit: Limit) -> float:
+        found = self._draw(row[self.columns], successes, limit)
+        return -math.inf if found is None else found.log_prob
+
+    def gradient(
+        self, row: FloatArray, epsilon: float, delta: float, most: int, limit: Limit, log: bool
+    ) -> tuple[FloatArray, bool]:
+        """(float64[own variables]: d log P / d p, or d P / d p; whether ``most`` models were enough for epsilon)."""
+        prob = row[self.columns]
+        first = successes_needed(epsilon, delta)
+        needed = math.inf
+        while first <= most:
+            pilot = self._draw(prob, first, limit)
+            if pilot is None:
+                return np.zeros(len(prob)), True
+            needed = models_needed(pilot.prob, prob, first, epsilon, delta)
+            if needed < math.inf:
+                break
+            first *= 4
+        models = int(min(max(needed, 2), most))
+        found = self._draw(prob, models, limit)
+        if found is None:
+            return np.zeros(len(prob)), True
+        spread = (prob > 0.0) & (prob < 1.0)
+        inner = np.where(spread, prob, 0.5)
+        slopes = np.where(spread, (found.prob - inner) / (inner * (1.0 - inner)), 0.0)
+        for v in np.flatnonzero(~spread).tolist():
+            slopes[v] = self._at_the_end(prob, v, found, models, limit)
+        if not log:  # the two factors are from different draws, so their product has no bias either
+            other = self._draw(prob, models, limit)
+            slopes *= 0.0 if other is None else math.exp(other.log_prob)
+        return slopes, needed <= most
+
+    def _at_the_end(self, prob: FloatArray, v: int, here: SampledMarginals, models: int, limit: Limit) -> float:
+        """d log P / d p_v at p_v = 0 or 1, of which models cannot tell: P with v flipped over P, less 1, and its sign.
+
+        The mean number of draws that a success takes is 1 / P(success), so N / k has no bias as an estimate of it, and
+        (k - 1) / (N - 1) none as one of P(success); the two are from different draws.
+        """
+        flipped = prob.copy()
+        flipped[v] = 1.0 - prob[v]
+        other = self._draw(flipped, models, limit)
+        ratio = 0.0
+        if other is not None:
+            scale = math.exp(other.log_scale - here.log_scale)
+            ratio = scale * (other.successes - 1) / (other.draws - 1) * here.draws / here.successes
+        return (1.0 - 2.0 * float(prob[v])) * (ratio - 1.0)
+
+    def _draw(self, prob: FloatArray, successes: int, limit: Limit) -> SampledMarginals | None:
+        """So many models and what they tell; None if the formula is impossible."""
+        seed = int(torch.randint(2**62, ()).item())
+        formula = self.formula.with_prob(prob)
+        if isinstance(formula, Circuit):
+            try:
+                cover = possible_cover(formula, limit)
+            except InvalidFormula:
+                return None
+            found = sample_posterior(formula, seed=seed, successes=successes, limit=limit, cover=cover)
+        elif not formula.num_clauses or bool(np.all(formula.clause_log_probs() == -math.inf)):
+            return None
+        else:
+            found = sample_marginals(formula, successes=successes, seed=seed, limit=limit)
+        if not found.complete:
+            raise LimitError(
+                f"only {found.successes} of {successes} models of formula {self.output} in time: give more time, "
+                "or a larger epsilon"
+            )
+        return found
+
+
+def models_needed(posterior: FloatArray, prob: FloatArray, drawn: int, epsilon: float, delta: float) -> float:
+    """How many models bring the gradient's root mean square error below epsilon times its length.
+
+    ``posterior`` is P(v | formula) as ``drawn`` models show it. With k models the squared error of the gradient is
+    expected to be V / k, V = sum over v of P(v | formula)(1 - P(v | formula)) / (p_v (1 - p_v))^2. The gradient is at
+    least as long as the one seen, less what the seen one may be off: by Markov's inequality sqrt(V / (drawn delta)) but
+    for delta. Infinity if that is more than half of it: then more must be drawn to tell.
+    """
+    spread = (prob > 0.0) & (prob < 1.0)
+    p, q = prob[spread], posterior[spread]
+    moved = q != p  # a variable that no model needed is known to have no slope
+    scale = 1.0 / (p[moved] * (1.0 - p[moved]))
+    # Of a rare variable no model may have shown itself: it varies at least as it does without the formula, or nearly.
+    spread_of = np.maximum(q[moved] * (1.0 - q[moved]), p[moved] * (1.0 - p[moved]))
+    variance = float(np.sum(spread_of * scale**2))
+    length = float(np.sqrt(np.sum((q[moved] - p[moved]) ** 2 * scale**2)))
+    if variance == 0.0:
+        return float(drawn)
+    least = length - math.sqrt(variance / (drawn * delta))
+    return math.ceil(variance / (epsilon * least) ** 2) if least > length / 2.0 else math.inf
+
+
+__all__ = ["Probability"]
