@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sharpdnf.circuit import Circuit
 from sharpdnf.dnf import DNF, IntArray
+from sharpdnf.errors import SQLError
 from sharpdnf.sql.backends.columns import readable
 from sharpdnf.sql.backends.protocol import LineageRows
 from sharpdnf.sql.counting import Counts
-from sharpdnf.sql.emit.lineage import Formulas, Rows
+from sharpdnf.sql.emit.circuits import AnyFormulas, CircuitFormulas
+from sharpdnf.sql.emit.lineage import Rows
 from sharpdnf.sql.expected import Expected
 from sharpdnf.sql.explain import influences
 from sharpdnf.sql.ways import LINEAGE, Route
@@ -59,7 +62,7 @@ class Answers:
         labels: tuple[str, ...],
         values: Sequence[pa.ChunkedArray],
         counts: Counts,
-        formulas: Formulas,
+        formulas: AnyFormulas,
         formula_of_answer: IntArray,
         number_of_answer: IntArray,
         found: LineageRows,
@@ -199,25 +202,35 @@ class Answers:
         number = int(self._formula_of_answer[index])
         if number < 0:
             return DNF.from_clauses([]), np.zeros(0, dtype=np.int64)
+        assert not isinstance(self._formulas, CircuitFormulas)
         whole = self._formulas.batch[number]
         used, inverse = np.unique(whole.literals >> 1, return_inverse=True)
         literals = (2 * inverse + (whole.literals & 1)).astype(np.int32)
         rows = self._formulas.row_of_var[used]
         return DNF(whole.indptr, literals, whole.prob[used]), rows
 
-    def lineage(self, index: int) -> DNF:
-        """The lineage of an answer as a DNF whose variables are named after the uncertain rows.
+    def lineage(self, index: int) -> DNF | Circuit:
+        """The lineage of an answer as a DNF whose variables are named after the uncertain rows; if it negates, as a
+        circuit.
 
         A row of a block of exclusive rows stands for the choice of that row after those before it were not chosen;
         a choice inside a large block is called ``choice`` and a number.
         """
+        if isinstance(self._formulas, CircuitFormulas):
+            self._check(index)
+            circuit, rows = self._formulas.batch.circuit(int(self._formula_of_answer[index]))
+            return replace(circuit, names=self._names(rows))
         dnf, rows = self._formula(index)
+        return DNF(dnf.indptr, dnf.literals, dnf.prob, names=self._names(rows))
+
+    def _names(self, rows: IntArray) -> tuple[str, ...]:
+        """A name for each variable, by the row behind it; the second of one name gets #2."""
         names = self._database.row_names(rows, self._reading)
         unique: dict[str, int] = {}
         for i, name in enumerate(names):
             seen = unique[name] = unique.get(name, 0) + 1
             names[i] = name if seen == 1 else f"{name}#{seen}"
-        return DNF(dnf.indptr, dnf.literals, dnf.prob, names=tuple(names))
+        return tuple(names)
 
     def explain(self, index: int, top: int = 5) -> list[Reason]:
         """The rows whose presence changes the answer's probability most.
@@ -227,6 +240,8 @@ class Answers:
         Every reason says its standard error and which places it may have.
         """
         self._check(index)
+        if isinstance(self._formulas, CircuitFormulas):
+            raise SQLError("explain() knows no lineage with negation yet: r.lineage(i) is the circuit")
         indptr, number = self._found.indptr, self._number_of_answer[index]
         first, last = indptr[number : number + 2] if number + 1 < len(indptr) else (0, 0)  # no row, no reason
         known = self._known
