@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import io
+import json
+from xml.etree import ElementTree
 
 import pyarrow as pa
 import pytest
+from oracle import enumerate_prob
 from sql_edges import TWO_STEPS
 from sql_servers import Database
 
 import sharpdnf
+from sharpdnf import DNF
 from sharpdnf.errors import SQLError, UnsupportedSQL
+from sharpdnf.shapley import banzhaf, shapley
 
 
 def test_the_columns_that_are_promised(db: sharpdnf.ProbDB) -> None:
@@ -109,3 +114,57 @@ def test_tables_show_what_is_there(db: sharpdnf.ProbDB) -> None:
         "SELECT src, dst FROM edge", 70
     )
     assert "column_39" in shown(many, 1000)
+
+
+def test_answers_are_a_sequence_of_rows(db: sharpdnf.ProbDB) -> None:
+    answers = db.sql("SELECT src, dst FROM edge ORDER BY src, dst", guarantee="exact")
+    assert [row["src"] for row in answers] == answers.arrow().column("src").to_pylist()
+    assert answers[0] == next(iter(answers)) == answers.arrow().to_pylist()[0]
+    assert answers[-1] == list(answers)[-1] and answers[1:3] == list(answers)[1:3]
+    with pytest.raises(IndexError, match="answer 9 of 4"):
+        answers[9]
+
+
+def test_reasons_as_a_table_and_by_other_measures(db: sharpdnf.ProbDB) -> None:
+    answers = db.sql(f"{TWO_STEPS} WHERE e.src = 1")
+    lineage = answers.lineage(0)
+    reasons = answers.explain(0, top=10)
+    assert reasons.df()["influence"].tolist() == [reason.influence for reason in reasons]
+    assert reasons[0].row in reasons._repr_html_() and "influence" in reasons._repr_html_()
+    for measure, value in (("banzhaf", banzhaf), ("shapley", shapley)):
+        found = answers.explain(0, top=10, measure=measure)
+        want = dict(zip(lineage.names or (), value(lineage).values.tolist(), strict=True))
+        assert {reason.row: reason.influence for reason in found} == pytest.approx(want)
+        assert found.arrow().column_names[2] == measure
+    assert sum(reason.influence for reason in answers.explain(0, top=10, measure="shapley")) == pytest.approx(1.0)
+    with pytest.raises(ValueError, match="measure must be one of influence, banzhaf, shapley"):
+        answers.explain(0, measure="shaply")
+
+
+def test_lineage_as_json_and_as_pictures(db: sharpdnf.ProbDB) -> None:
+    answers = db.sql(
+        "SELECT DISTINCT e.src FROM edge e JOIN edge f ON e.dst = f.src WHERE e.src = 1", guarantee="exact"
+    )
+    said = json.loads(answers.lineage_json(0))
+    dnf = answers.lineage(0)
+    assert said["answer"] == {"src": 1} and said["prob"] == answers.prob[0]
+    assert [row["name"] for row in said["rows"]] == list(dnf.names or ())
+    again = DNF.from_clauses(
+        [[(-1 if lit["negated"] else 1) * (lit["row"] + 1) for lit in clause] for clause in said["clauses"]],
+        [row["prob"] for row in said["rows"]],
+    )
+    assert enumerate_prob(again) == pytest.approx(answers.prob[0])
+    root = ElementTree.fromstring(answers.lineage_svg(0))
+    texts = [text.text for text in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert texts.count("and") == dnf.num_clauses and all(any(n in str(t) for t in texts) for n in dnf.names or ())
+    dot = answers.lineage_dot(0)
+    assert dot.startswith("digraph") and dot.count("answer -> ") == dnf.num_clauses
+    assert dot.count(" -> r") == len(dnf.literals)
+
+
+def test_names_in_pictures_are_text() -> None:
+    db = sharpdnf.connect()
+    db.register("t", {"x": ['<b>"&\\'], "p": [0.5]}, prob="p")
+    answers = db.sql("SELECT x FROM t")
+    assert '<b>"&' in "".join(ElementTree.fromstring(answers.lineage_svg(0)).itertext())
+    assert '\\"&' in answers.lineage_dot(0)

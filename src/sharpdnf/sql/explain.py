@@ -13,6 +13,7 @@ from sharpdnf.dnf import DNF, FloatArray, IntArray, LitArray
 from sharpdnf.engines.front import Seed, make_limit, make_rng
 from sharpdnf.errors import NotMetWarning
 from sharpdnf.sensitivity import Influence, compile_within, exact_influence, influence
+from sharpdnf.shapley import banzhaf, shapley
 from sharpdnf.sql.backends.protocol import Clauses
 from sharpdnf.sql.emit.lineage import Rows, build, possible
 
@@ -63,6 +64,22 @@ def influences(
         left = None if timeout is None else limit.seconds_left
         known_rows = _sampled(clauses, known, rows, whole, literals, asked, left)
     return _spread(rows, known_rows, others, first_of_other, known)
+
+
+def shares(
+    clauses: Clauses, known: Rows, measure: str, *, epsilon: float = 0.05, delta: float = 0.05, rng: Seed = None
+) -> tuple[IntArray, Influence]:
+    """(rows, the Banzhaf or Shapley value of each) of one answer: a coalition of rows wins if it holds a clause.
+
+    Clauses that no world can have, as they need two rows that exclude each other, do not count.
+    """
+    clauses = clauses.take(np.flatnonzero(possible(clauses, known)))
+    rows, variable = np.unique(clauses.literals >> 1, return_inverse=True)
+    if not len(rows) or not np.diff(clauses.indptr).all():
+        return rows.astype(np.int64), exact_influence(np.zeros(len(rows)))
+    dnf = DNF.from_arrays(clauses.indptr, (2 * variable).astype(np.int32), known.prob[rows])
+    value = shapley if measure == "shapley" else banzhaf
+    return rows.astype(np.int64), value(dnf, epsilon=epsilon, delta=delta, rng=rng)
 
 
 def _alternatives(rows: IntArray, known: Rows) -> tuple[IntArray, IntArray]:

@@ -55,7 +55,7 @@ def read_probability(text: str, relation: Relation, catalog: Catalog) -> Probabi
         others = [name for name, value in tree.args.items() if value and name not in ("expressions", "from_")]
         if len(items) != 1 or others or isinstance(items[0], exp.Alias | exp.Star) or tree.find(exp.Subquery):
             raise UncertainTableError(
-                f"the probability {text!r} is no column of {relation.path[-1]}, nor one expression"
+                f"the probability {text!r} is neither a column of {relation.path[-1]} nor one expression"
             )
         check_functions(sql, catalog)
         check_faithful(sql, written_back(tree.root(), dialect), catalog)
