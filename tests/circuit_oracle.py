@@ -1,4 +1,4 @@
-"""Random small circuits and their enumeration, which shares no code with the engines or with Circuit.evaluate."""
+"""Circuits for tests, and their enumeration, which shares no code with the engines or with Circuit.evaluate."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from itertools import product
 import numpy as np
 from oracle import log_fraction
 
-from sharpdnf import Circuit
+from sharpdnf import Builder, Circuit, Estimate
 from sharpdnf.circuit import AND, ATLEAST, FALSE, NOT, OR, TRUE, VAR
+from sharpdnf.estimate import SERVES
+
+DELTA, EPSILON = 1e-6, 0.1  # a red test is a bug, not luck
 
 
 def random_circuit(
@@ -98,3 +101,62 @@ def best_model(circuit: Circuit) -> float:
     """The logarithm of the likeliest model's probability, -inf if there is none."""
     best = max((weight for _, weight in enumerate_models(circuit)), default=Fraction(0))
     return log_fraction(best) if best else -math.inf
+
+
+def circuit_of(i: int, **shape: int) -> Circuit:
+    """Random circuit number i of a fixed series."""
+    return random_circuit(np.random.default_rng([5, i]), **shape)
+
+
+def close(found: float, truth: float) -> bool:
+    return found == truth or abs(found - truth) < 1e-9
+
+
+def a_and_not_b(n: int = 12, p: float = 0.05) -> Circuit:
+    """Rare, and no small DNF where n is large: (a DNF) and not (at least three of all)."""
+    b = Builder()
+    x = [b.var(f"x{i}", p) for i in range(n)]
+    return b.build(b.or_(*(x[i] & x[i + 1] for i in range(n - 1))) & ~b.atleast(3, *x))
+
+
+def hard(n: int = 200, seed: int = 0) -> Circuit:
+    """Too tangled to compile in a moment; about one world in five."""
+    rng = np.random.default_rng(seed)
+    b = Builder()
+    x = [b.var(None, 0.5) for _ in range(n)]
+    votes = [b.atleast(3, *(x[int(i)] for i in rng.choice(n, 5, replace=False))) for _ in range(n)]
+    mixed = [a ^ c for a, c in zip(votes[::2], votes[1::2], strict=True)]
+    return b.build(b.atleast(len(mixed) // 2 + 4, *mixed))
+
+
+RANDOM = [  # a fixed series with one to three outputs
+    random_circuit(np.random.default_rng([1, i]), outputs=1 + i % 3) for i in range(150)
+]
+
+
+def assignments(n: int) -> np.ndarray:
+    """bool[2^n, n]: all assignments to n variables."""
+    return (np.arange(2**n)[:, None] >> np.arange(n)) & 1 == 1
+
+
+def same_event(left: Circuit, right: Circuit) -> bool:
+    """Whether the first outputs of two circuits agree under every assignment."""
+    rows = assignments(left.num_vars)
+    return np.array_equal(left.evaluate(rows)[:, 0], right.evaluate(rows)[:, 0])
+
+
+def promise_holds(circuit: Circuit, estimate: Estimate, guarantee: str) -> None:
+    """Asserts that an answer keeps everything that it promises, at least the guarantee asked for."""
+    truth = circuit_log_prob(circuit)
+    assert estimate.met
+    assert guarantee in SERVES[estimate.guarantee]
+    assert estimate.log_certified_lower <= truth + 1e-9
+    assert estimate.log_certified_upper >= truth - 1e-9
+    if estimate.guarantee == "exact":
+        assert close(estimate.log_prob, truth)
+    elif estimate.guarantee == "relative":
+        assert truth == estimate.log_prob or abs(math.exp(estimate.log_prob - truth) - 1.0) <= EPSILON
+    elif estimate.guarantee == "additive":
+        assert abs(estimate.prob - math.exp(truth)) <= EPSILON + 1e-12
+    assert estimate.log_lower - 1e-9 <= truth <= estimate.log_upper + 1e-9
+    assert estimate.log_lower - 1e-9 <= estimate.log_prob <= estimate.log_upper + 1e-9

@@ -4,29 +4,23 @@ from __future__ import annotations
 
 import doctest
 import gzip
-import json
 import math
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from faulttree_oracle import (
     COHERENT,
-    ask_anything,
     minimal,
-    mutate,
     probability,
     random_tree,
     to_aralia,
     to_xml,
     worlds,
 )  # fmt: skip
-from typer.testing import CliRunner
 
 import sharpdnf
-from sharpdnf import cli, faulttree
-from sharpdnf.cli.program import guard_all
+from sharpdnf import faulttree
 from sharpdnf.errors import InvalidFormula, ParseError
 
 ROOT = Path(__file__).parent.parent
@@ -34,9 +28,6 @@ EXAMPLE = ROOT / "examples" / "pumping.xml"
 PUMP = 1.0 - math.exp(-0.1)
 TRAIN = 1.0 - (1.0 - PUMP) * 0.98
 NO_WATER = 1.0 - (1.0 - TRAIN**2) * 0.999
-
-
-# --- worked by hand -----------------------------------------------------------------------------------------------
 
 
 def test_the_example_by_hand() -> None:
@@ -83,9 +74,6 @@ def test_one_compilation_serves_every_time() -> None:
     assert at_start["pump-1"] == pytest.approx(0.98 * 0.02 * 0.999, rel=1e-12)
     later = dict(zip(*(tree.importance(mission_time=1000)[key] for key in ("event", "birnbaum")), strict=True))
     assert later["pump-1"] == pytest.approx(0.98 * TRAIN * 0.999, rel=1e-12)
-
-
-# --- random trees against enumeration -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", range(200))
@@ -154,9 +142,6 @@ def test_risk_reduction_of_a_single_point_of_failure() -> None:
     assert table["rrw"][0] == pytest.approx((0.1 + 0.9e-18) / 1e-18, rel=1e-9)
 
 
-# --- trees that have too many cut sets to list ----------------------------------------------------------------------
-
-
 def voting_tree(width: int, depth: int, p: float) -> str:
     """Two of ``width`` parts fail, each of which fails if two of its parts do, and so on."""
     lines, below = [], [f"e{i}" for i in range(width**depth)]
@@ -189,9 +174,6 @@ def test_ten_million_cut_sets_are_not_expanded() -> None:
         assert np.allclose(table["birnbaum"], table["birnbaum"][0], rtol=1e-9)
 
 
-# --- tops, sequences, names -----------------------------------------------------------------------------------------
-
-
 def test_several_tops() -> None:
     tree = faulttree.reads("a := x & y\nb := x | y\np(x) = 0.5\np(y) = 0.25")
     assert tree.tops == ("a", "b")
@@ -205,20 +187,6 @@ def test_several_tops() -> None:
 def test_an_event_in_its_own_gate_twice_counts_once() -> None:
     tree = faulttree.reads("top := (x & x) | (x & y)\np(x) = 0.5\np(y) = 0.25")
     assert tree.cut_sets().events == [("x",)]
-
-
-def test_lists_of_cut_sets() -> None:
-    text = "# three ways\npump valve\n{power}\na, 1b-2  # with a digit\np(pump) = 0.1\np(valve)=.2\np(power) = 1e-2\n"
-    tree = faulttree.reads(text + "p(a) = 0.5\np(1b-2) = 0.5\n")
-    assert tree.probability().prob == pytest.approx(1.0 - 0.98 * 0.99 * 0.75)
-    given = faulttree.reads("x y\nz", prob={"x": 0.5, "y": 0.5, "z": 0.1})
-    assert given.probability().prob == pytest.approx(1.0 - 0.75 * 0.9)
-    with pytest.raises(ParseError, match=r"<text>:2: the event 'c' has no probability"):
-        faulttree.reads("a b\nc\np(a) = 0.1\np(b) = 0.1")
-    with pytest.raises(ParseError, match=r"<text>: no cut set"):
-        faulttree.reads("# nothing")
-    with pytest.raises(ParseError, match=r"<text>:1: expected the name of an event, not 'a|b'"):
-        faulttree.reads("a|b c")
 
 
 def test_probabilities_may_be_given_and_replaced() -> None:
@@ -263,9 +231,6 @@ def test_gzipped_files(tmp_path: Path) -> None:
 
 def test_the_front_is_found_lazily() -> None:
     assert sharpdnf.faulttree is faulttree
-
-
-# --- uncertainty ----------------------------------------------------------------------------------------------------
 
 
 def test_uncertainty_of_shared_parameters() -> None:
@@ -330,87 +295,3 @@ def test_uncertainty_needs_a_distribution() -> None:
 def model(top: str, data: str) -> str:
     gate = f"<define-fault-tree name='T'><define-gate name='top'>{top}</define-gate></define-fault-tree>"
     return f"<opsa-mef>{gate}<model-data>{data}</model-data></opsa-mef>"
-
-
-# --- bad text -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("top := a &\np(a) = 0.1", r"<text>:2: expected .*before '\('|<text>:2"),
-        ("top := (a", r"<text>:1: expected \) before 'the end of the file'"),
-        ("top := a\ntop := b", r"<text>:2: the gate 'top' is defined already at <text>:1"),
-        ("top := a\np(a) = 2", r"<text>:2: the probability of 'a' must lie in \[0, 1\], not 2"),
-        ("top := a\np(a) = x", r"<text>:2: expected a number before 'x'"),
-        ("top := @(4, [a, b])", r"<text>:1: of 2 events there cannot be between 4 and 2"),
-        ("top := a\n\nx := y & z\ny := x | b", r"<text>:\d: gates read each other in a cycle: x -> y -> x"),
-        ("top := top", r"<text>:1: gates read each other in a cycle: top -> top"),
-        ("top := a\np(a) = 0.1\np(a) = 0.2", r"<text>:3: 'a' has a value already"),
-        ("top := a\np(top) = 0.1", r"<text>:2: 'top' is a gate"),
-        ("top := a\ns(h) = maybe", r"<text>:2: a house event is true or false"),
-        ("top := a => b => c", r"<text>:1: a => b => c is not clear"),
-        ("top := a $ b", r"<text>:1: unexpected '\$'"),
-        ("top := " + "(" * 5000 + "a" + ")" * 5000, r"<text>:1: brackets are nested more than"),
-        ("top := " + "~" * 5000 + "a", r"<text>:1: brackets are nested more than"),
-        ("top := " + "a" * 10**6, r"<text>:1: a name or number of 1000000 characters"),
-    ],
-)
-def test_bad_aralia(text: str, message: str) -> None:
-    with pytest.raises(ParseError, match=message) as error:
-        tree = faulttree.reads(text)
-        tree.probability(tree.tops[0])
-    assert error.value.line > 0
-    assert len(str(error.value)) < 1000
-
-
-def test_mutated_text_never_crashes() -> None:
-    rng = np.random.default_rng(5)
-    good = to_aralia(random_tree(rng, num_events=5))
-    for _ in range(400):
-        ask_anything(mutate(good.encode(), rng))
-
-
-# --- the command ----------------------------------------------------------------------------------------------------
-
-
-def command(*words: str) -> Any:
-    cli.load_commands()
-    guard_all(cli.app)
-    return CliRunner().invoke(cli.app, ["faulttree", *words])
-
-
-def test_the_command_prints_everything() -> None:
-    options = ["--importance", "--cut-sets", "3", "--uncertainty", "1000", "-s", "1", "--mission-time", "1000"]
-    said = command(str(EXAMPLE), *options)
-    assert said.exit_code == 0, said.output
-    for word in ("no-water", "0.0138148482", "rare event", "MCUB", "3 of 5 minimal cut sets", "pump-1 pump-2", "raw"):
-        assert word in said.output
-    found = json.loads(command(str(EXAMPLE), *options, "--json").output)
-    assert found["prob"] == pytest.approx(NO_WATER)
-    assert found["cut_sets"]["total"] == 5
-    assert len(found["listed"]["cut_sets"]) == 3
-    assert {row["event"] for row in found["importance"]} == {"pump-1", "pump-2", "valve-1", "valve-2", "power"}
-    assert 0.0 < found["uncertainty"]["5%"] < found["uncertainty"]["95%"]
-
-
-def test_the_command_says_what_is_missing(tmp_path: Path) -> None:
-    assert command(str(EXAMPLE)).exit_code == 2  # no mission time
-    assert command(str(tmp_path / "none.xml")).exit_code == 2
-    bad = tmp_path / "bad.xml"
-    bad.write_text("<opsa-mef>\n<define-gate")
-    said = command(str(bad))
-    assert said.exit_code == 2
-    assert "bad.xml:2" in said.output
-
-
-def test_the_command_at_its_time_limit(tmp_path: Path) -> None:
-    file = tmp_path / "hard.txt"
-    rng = np.random.default_rng(1)
-    names = [f"e{i}" for i in range(200)]
-    ors = [f"o{i} := {' | '.join(rng.choice(names, 3, replace=False))}" for i in range(400)]
-    top = "top := " + " & ".join(f"o{i}" for i in range(400))
-    file.write_text("\n".join([top, *ors, *(f"p({name}) = 0.3" for name in names)]))
-    said = command(str(file), "--timeout", "0.5", "--importance")
-    assert said.exit_code == 3, said.output
-    assert "not met" in said.output

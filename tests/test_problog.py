@@ -13,6 +13,7 @@ import pytest
 
 from sharpdnf import problog
 from sharpdnf.errors import InvalidProgram
+from sharpdnf.fronts import ground
 
 pytest.importorskip("problog")
 GRAPH = "0.6::e(1,2). 0.1::e(2,1). 0.4::e(2,5). 0.3::e(2,6). 0.3::e(1,3). 0.8::e(3,4). 0.2::e(4,5). 0.7::e(5,6).\n"
@@ -140,5 +141,44 @@ def test_random_programs_give_the_numbers_of_problog() -> None:
 
 
 def test_a_probability_to_be_learned_is_refused() -> None:
-    with pytest.raises(InvalidProgram, match="Unknown function 't'"):
-        problog.query("t(0.3)::a. query(a).")
+    with pytest.raises(InvalidProgram, match=r"<program>:2: the probability of a is to be learned"):
+        problog.query("b.\nt(0.3)::a. query(a).")
+
+
+RING = "\n".join(
+    [
+        *(f"0.5::e({i},{(i + 1) % 7}). 0.3::e({(i + 2) % 7},{i})." for i in range(7)),
+        "p(X) :- s(X). p(Y) :- p(X), e(X,Y).",
+    ]
+)
+BOUNDED = {
+    "plain": RING + " s(0). query(p(3)). query(p(5)).",
+    "negation": RING + " s(0). q :- \\+p(4), p(2). query(q).",
+    "evidence": RING + " 0.5::s(0). s(1). evidence(p(3)). evidence(p(6), false). query(p(2)). query(s(0)).",
+}
+
+
+@pytest.mark.parametrize("name", BOUNDED)
+@pytest.mark.parametrize("gates", [1, 60, 200, 1000])
+def test_circles_too_large_to_unroll_get_bounds_that_hold(
+    name: str, gates: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exact = problog.query(BOUNDED[name], guarantee="exact")
+    monkeypatch.setattr(problog, "to_circuit", lambda program: None)
+    monkeypatch.setattr(problog, "bracket", lambda program: ground.bracket(program, gates))
+    for key, answer in problog.query(BOUNDED[name], guarantee="exact").items():
+        assert (answer.guarantee, answer.met) == ("bounds", False)
+        assert answer.certified_lower <= exact[key].prob <= answer.certified_upper
+        assert (answer.lower, answer.upper) == (answer.certified_lower, answer.certified_upper)
+        if gates == 1000:  # all rounds fit: nothing but rounding is left open
+            assert answer.upper - answer.lower < 1e-9
+    assert all(answer.met for answer in problog.query(BOUNDED[name], guarantee="bounds").values())
+
+
+def test_a_large_circle_is_bounded_when_an_exact_answer_is_asked_for() -> None:
+    rng = random.Random(3)
+    edges = "".join(f"0.9::e({rng.randrange(300)},{rng.randrange(300)}). " for _ in range(900))
+    answer = problog.query(edges + "p(0). p(Y) :- p(X), e(X,Y). query(p(5)).", guarantee="exact", timeout=20)["p(5)"]
+    sampled = problog.query(edges + "p(0). p(Y) :- p(X), e(X,Y). query(p(5)).", rng=1, delta=1e-6)["p(5)"]
+    assert (answer.guarantee, answer.met) == ("bounds", False)
+    assert answer.lower <= sampled.upper and sampled.lower <= answer.upper

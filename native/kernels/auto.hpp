@@ -195,7 +195,8 @@ class Auto {
         }
         return out;
     }
-    // The same of numbers that are right to `units` roundings: the smaller one of them says both logarithms.
+    // An exact answer from P and 1 - P that are right to `units` roundings: the smaller one of them gives both
+    // logarithms.
     static Answer rounded(const Plain &value, double units, Method method, const char *why) {
         Answer out;
         out.method = method, out.why = why;
@@ -248,7 +249,7 @@ class Auto {
         return ask_.promise == Promise::relative && relative(a.miss.sure_lower, a.miss.sure_upper) &&
                (ask_.complement || likely(a));
     }
-    // And whether there is nothing left that more work should try for.
+    // Whether the promise is kept and there is nothing left that more work should try for.
     bool enough(const Answer &a) const {
         return required(a) && (ask_.promise != Promise::relative || ask_.complement || !likely(a) || complement_too(a));
     }
@@ -385,7 +386,7 @@ class Auto {
         }
     }
 
-    // Without a guarantee: inside the bounds.
+    // What is answered where no guarantee was asked for: an approximation, moved into the bounds.
     Answer guessed(const Formula &f, Answer best, Poll &poll) const {
         best = finish(best, "no guarantee was asked for");
         try {
@@ -587,7 +588,7 @@ class Auto {
         out.samples = result.draws, out.successes = result.successes, out.operations = result.operations;
         out.estimator = static_cast<int>(plan.chosen), out.log_scale = plan.log_scale;
     }
-    // The other side of what is known of one.
+    // What is known of 1 - P, if this is what is known of P, and the other way round.
     static void mirror(const Side &from, Side &to) {
         to.value = to.inside(log1mexp(from.value));
         to.keep_within(log1mexp(from.upper), log1mexp(from.lower));

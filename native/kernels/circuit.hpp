@@ -192,7 +192,8 @@ class GateStore {
         return (r & 1) ? static_cast<uint8_t>((t >> 1) | ((t & 1) << 1)) : t;
     }
 
-    // A new pass: what earlier ones have written no longer counts.
+    // Begins a new pass: marks that earlier passes have written carry another stamp and no longer count, so nothing has
+    // to be cleared until the stamps are used up.
     static void next(int32_t &stamp, std::vector<int32_t> &stamps) {
         if (stamp == std::numeric_limits<int32_t>::max()) std::fill(stamps.begin(), stamps.end(), 0), stamp = 0;
         ++stamp;

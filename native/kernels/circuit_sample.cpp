@@ -1,17 +1,17 @@
 #include "circuit_sample.hpp"
 
-#include <atomic>
 #include <cmath>
 #include <memory>
+#include <numeric>
 
-#include "threads.hpp"
+#include "rounds.hpp"
 
 namespace sharpdnf {
 
 namespace {
 
-// Bit-sliced counters: sum[j] is bit j of every lane's count; waiting[j] is a word of weight 2^j that waits for a
-// second.
+// Counts, in every lane at once, how many of the words added have a 1 there: the counts are bit-sliced, sum[j] holds
+// bit j of all of them. A word of weight 2^j waits in waiting[j] for a second one, so that both are added in one step.
 struct SlicedCounter {
     static constexpr int LEVELS = 32;
     Lanes sum[LEVELS], waiting[LEVELS];
@@ -69,26 +69,7 @@ SHARPDNF_INLINE Lanes read(const LaneWord *words, int32_t ref) {
     return words[ref >> 1].bits ^ Lanes::all(-static_cast<uint64_t>(ref & 1));
 }
 
-// Draws and successes of one block for one output, up to the wanted success.
-void tally(const LaneWord &success, int64_t wanted, int64_t max_draws, int64_t &draws, int64_t &successes,
-           uint8_t &complete) {
-    for (int w = 0; w < WORDS && !complete; ++w) {
-        const int64_t ones = __builtin_popcountll(success.word()[w]);
-        if (successes + ones < wanted && draws + 64 <= max_draws) {
-            successes += ones;
-            draws += 64;
-            complete = draws == max_draws;
-            continue;
-        }
-        for (int bit = 0; bit < 64 && !complete; ++bit) {
-            ++draws;
-            successes += (success.word()[w] >> bit) & 1;
-            complete = successes >= wanted || draws == max_draws;
-        }
-    }
-}
-
-// One thread's words.
+// What one thread needs: the words of variables and gates, what a cover needs, and its part of the marginals.
 struct Lane {
     std::vector<LaneWord> words;
     std::unique_ptr<SampleScratch> scratch;
@@ -202,13 +183,40 @@ SHARPDNF_CLONES void run_program(const CircuitProgram &program, LaneWord *words)
     }
 }
 
+namespace {
+
+// How many blocks the next round has: what the hungriest output still needs, at first one, and never more than the
+// results of the round may take of memory.
+int64_t round_size(const CircuitSample &so_far, const std::vector<int32_t> &active,
+                   const CircuitSampleOptions &options) {
+    constexpr std::size_t ROUND_BYTES = 16 << 20;
+    double needed = 1.0;
+    for (const int32_t o : active)
+        needed =
+            std::max(needed, blocks_needed(so_far.draws[o], so_far.successes[o], options.successes, options.max_draws));
+    const std::size_t fit = std::max<std::size_t>(1, ROUND_BYTES / (sizeof(LaneWord) * active.size()));
+    return static_cast<int64_t>(std::min({needed, so_far.blocks ? 64.0 : 1.0, static_cast<double>(fit)}));
+}
+
+// Adds up what the threads have counted; a variable that the output does not read gets -1.
+void add_marginals(const std::vector<Lane> &lanes, const CircuitProgram &program, int64_t num_vars,
+                   CircuitSample &out) {
+    out.true_count.assign(num_vars, -1);
+    for (const int32_t v : program.variables) out.true_count[v] = 0;
+    for (const auto &lane : lanes) {
+        out.marginal_successes += lane.marginal_successes;
+        for (const int32_t v : program.variables) out.true_count[v] += lane.true_count[v];
+    }
+}
+
+}  // namespace
+
 CircuitSample sample_circuit(const CircuitView &c, const std::vector<int32_t> &outputs,
                              const CircuitSampleOptions &options, Poll &poll) {
-    constexpr std::size_t ROUND_BYTES = 16 << 20;
     CircuitSample out;
     const auto total = static_cast<int64_t>(outputs.size());
     out.draws.assign(total, 0), out.successes.assign(total, 0), out.complete.assign(total, 0);
-    std::vector<int32_t> active(total), gates(outputs);
+    std::vector<int32_t> active(total), gates(outputs);  // the outputs that are not complete, and their gates
     std::iota(active.begin(), active.end(), 0);
     CircuitProgram program = make_program(c, gates);
     const int threads = std::max(1, std::min(options.threads, 64));
@@ -216,40 +224,21 @@ CircuitSample sample_circuit(const CircuitView &c, const std::vector<int32_t> &o
     if (options.marginals)
         for (auto &lane : lanes) lane.true_count.assign(c.num_vars, 0);
     std::vector<LaneWord> results;
-    const auto wanted = [&](int32_t o) {  // blocks that an output still needs, as far as its draws tell
-        const double rate = (out.successes[o] + 0.5) / (out.draws[o] + 1.0);
-        const double left = std::min(std::max(1.0, (options.successes - out.successes[o]) / rate),
-                                     static_cast<double>(options.max_draws - out.draws[o]));
-        return std::ceil(left / LANES);
-    };
     while (!active.empty() && !poll.stopped()) {
-        double needed = 1.0;
-        for (const int32_t o : active) needed = std::max(needed, wanted(o));
-        const std::size_t fit = std::max<std::size_t>(1, ROUND_BYTES / (sizeof(LaneWord) * active.size()));
-        const auto blocks = static_cast<int64_t>(std::min({needed, out.blocks ? 64.0 : 1.0, static_cast<double>(fit)}));
+        const int64_t blocks = round_size(out, active, options);
         const std::size_t width = active.size();
         results.assign(blocks * width, LaneWord{});
-        std::atomic<int64_t> next{0};
-        std::atomic<bool> left_out{false};
-        const auto work = [&](int t) {
-            Poll helper(poll, 0);
-            Poll &own = t == 0 ? poll : helper;
-            for (int64_t b; (b = next.fetch_add(1)) < blocks;) {
-                LaneWord among;
-                const auto number = options.first_block + static_cast<uint64_t>(out.blocks + b);
-                if (own.look() || !run_circuit_block(program, c, options, number, lanes[t], among, own)) {
-                    left_out.store(true);  // block b was claimed and not run
-                    return;
-                }
-                if (!any(among.bits)) continue;
-                for (std::size_t o = 0; o < width; ++o)
-                    results[b * width + o] = output_lanes(program, o, lanes[t], among);
-                if (options.marginals) count_true(program, results[b * width], lanes[t]);
-            }
+        const auto run = [&](int t, int64_t b, Poll &own) {
+            LaneWord among;
+            const auto number = options.first_block + static_cast<uint64_t>(out.blocks + b);
+            if (!run_circuit_block(program, c, options, number, lanes[t], among, own)) return false;
+            if (!any(among.bits)) return true;
+            for (std::size_t o = 0; o < width; ++o) results[b * width + o] = output_lanes(program, o, lanes[t], among);
+            if (options.marginals) count_true(program, results[b * width], lanes[t]);
+            return true;
         };
         const int helpers = static_cast<int>(std::min<int64_t>(threads - 1, program.cost() * blocks / 20000));
-        run_on_threads(helpers, work);
-        if (left_out.load()) break;  // a round with gaps is not tallied
+        if (!run_round(blocks, helpers, poll, run)) break;
         for (std::size_t o = 0; o < width; ++o) {
             const int32_t own = active[o];
             for (int64_t b = 0; b < blocks && !out.complete[own]; ++b)
@@ -268,17 +257,7 @@ CircuitSample sample_circuit(const CircuitView &c, const std::vector<int32_t> &o
         }
         poll.look();
     }
-    if (options.marginals) {
-        out.true_count.assign(c.num_vars, 0);
-        for (const auto &lane : lanes) {
-            out.marginal_successes += lane.marginal_successes;
-            for (int64_t v = 0; v < c.num_vars; ++v) out.true_count[v] += lane.true_count[v];
-        }
-        std::vector<uint8_t> asked(c.num_vars, 0);
-        for (const int32_t v : program.variables) asked[v] = 1;
-        for (int64_t v = 0; v < c.num_vars; ++v)
-            if (!asked[v]) out.true_count[v] = -1;
-    }
+    if (options.marginals) add_marginals(lanes, program, c.num_vars, out);
     return out;
 }
 

@@ -21,8 +21,8 @@ namespace sharpdnf {
 
 struct Grouping {
     struct Group {
-        int32_t first, last;       // of `clauses`: at least two
-        int32_t event, event_end;  // of `literals`
+        int32_t first, last;       // its clauses are clauses[first .. last), at least two
+        int32_t event, event_end;  // its event is literals[event .. event_end)
         double weight;             // P(E_g) in units of the largest p(C)
     };
     std::vector<int32_t> clauses, literals;
@@ -58,10 +58,10 @@ class Grouper {
         double sum;  // of p(C)
         int32_t size() const { return last - first; }
     };
-    // Of a literal in the node at hand. It only chooses, so a float is enough.
+    // What is known of a literal within the node at hand. It only serves to choose, so a float is precise enough.
     struct Cell {
         float weight = 0.0f;  // the sum of p(C) over the clauses that hold it
-        int32_t count = 0;    // of these clauses; then the literal's child, as -1 - child
+        int32_t count = 0;    // how many clauses these are; later -1 - child, for the child that the literal leads to
     };
 
     int64_t width(int32_t c) const { return f_.indptr[c + 1] - f_.indptr[c]; }
@@ -117,8 +117,9 @@ class Grouper {
             spend(2 * width(c));
         }
     }
-    // At the root, which also finds the likeliest literal: a group whose clauses sum up to W has at least their
-    // largest, hence at least the sum of p^2 / W.
+    // Whether no grouping can come below the limit. Asked at the root only, where the likeliest literal is found on the
+    // way. A group whose clauses sum up to W weighs at least as much as its largest clause, hence at least the sum of
+    // p^2 / W over its clauses; and W is at most what the clauses of one literal sum up to.
     bool hopeless(const Node &node) {
         double squares = 0.0;
         likeliest_ = 0.0;

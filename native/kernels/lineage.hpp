@@ -1,4 +1,18 @@
 // Rows of a lineage query -> clauses of formulas: the rows of one answer brought together, row numbers made literals.
+//
+// A lineage query gives one row for each way in which an answer comes about: the key of the answer, and the number of
+// every uncertain row that was used. The rows are sorted by key, so that an answer's clauses stand together, and a row
+// with the numbers 4, 1, 4 becomes the clause {2, 8}: literal 2 r says that uncertain row r is there, repeats are
+// merged, and -1, which stands for no row, is left out.
+//
+// Rows that exclude each other (blocks of a block-independent table) are literals like any others here: this pass knows
+// nothing of blocks. Afterwards sql/emit/blocks.py replaces the literal of such a row by several, over variables that
+// belong to one formula. So the clauses of one key must stand together and their literals must name rows: if two keys
+// shared a run of clauses, or a literal were already an encoded choice, rows of different answers would exclude each
+// other, and the numbers would be wrong without a word.
+//
+// The work is memory traffic, so it is done in few passes over arrays that are not cleared first, by loops without
+// branches that depend on the data.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -16,8 +30,8 @@
 
 namespace sharpdnf {
 
-// An array that is not cleared first, in huge pages if it is large: page faults and zeros would be half of the time
-// here.
+// An array that is not cleared first, in huge pages if it is large: page faults and zeros would otherwise be half of
+// the time that sorting takes.
 template <class T> class RawArray {
   public:
     RawArray() = default;
@@ -25,7 +39,6 @@ template <class T> class RawArray {
     T &operator[](std::size_t i) { return data_.get()[i]; }
     T operator[](std::size_t i) const { return data_.get()[i]; }
     T *data() const { return data_.get(); }
-    T *release() { return data_.release(); }  // for std::free
     std::size_t size = 0;
 
   private:
@@ -112,6 +125,12 @@ class LineageSorter {
         if (with_order_)
             for (int32_t j = 0; j < count; ++j) out_.order[place[j]] = row[j];
     }
+    // The numbers of each row, sorted, as literals at its place. The sort is a bubble sort of a width known to the
+    // compiler, whose every step exchanges two numbers or not by arithmetic: with d = a - b, d >> 63 is all ones if
+    // a < b and else 0, so `below` is d or 0, and (b + below, a - below) is (a, b) or (b, a). The numbers of a row come
+    // from different tables in any order, so a branch would be mispredicted about half of the time, and that takes
+    // longer than the whole sort; compilers make such a branch of std::min and std::max here. The numbers are widened
+    // to 64 bits first: the difference of two 32-bit numbers may overflow, and then the exchange would go wrong.
     template <int Width> void write_numbers(const int32_t *place, const int32_t *row, int32_t count) {
         const int32_t *from[Width];
         std::copy(numbers_.begin(), numbers_.end(), from);
@@ -120,7 +139,7 @@ class LineageSorter {
             int64_t number[Width];
             for (int i = 0; i < Width; ++i) number[i] = from[i][row[j]];
             for (int last = Width - 1; last > 0; --last)
-                for (int i = 0; i < last; ++i) {  // of std::min and max compilers make a branch
+                for (int i = 0; i < last; ++i) {
                     const int64_t a = number[i], b = number[i + 1], below = (a - b) & (a - b) >> 63;
                     number[i] = b + below, number[i + 1] = a - below;
                 }
@@ -136,7 +155,7 @@ class LineageSorter {
         }
     }
 
-    // One column whose values lie close together: a single counting pass.
+    // Sorts by one key column whose values lie close together, in a single counting pass; false if they do not.
     bool scatter(const std::vector<KeyColumn> &keys) {
         if (keys.size() != 1 || keys[0].null || rows_ == 0) return false;
         return keys[0].wide ? scatter(keys[0].wide) : scatter(keys[0].narrow);
@@ -179,7 +198,7 @@ class LineageSorter {
         return true;
     }
 
-    // Any keys: least significant column first, every pass is stable.
+    // Sorts by any key columns: the least significant one first, and every pass keeps the order of equal keys.
     void sort(const std::vector<KeyColumn> &keys) {
         from_ = RawArray<int32_t>(rows_), to_ = RawArray<int32_t>(rows_);
         std::iota(from_.data(), from_.data() + rows_, 0);
@@ -203,7 +222,8 @@ class LineageSorter {
         });
     }
 
-    // Whether the literals of `count` clauses are there and different, so that none is left out.
+    // Whether no literal of these clauses has to be left out: none is negative and none stands twice. The clauses are
+    // sorted, so it is enough to look at the first literal of each and at the differences of neighbours.
     static bool are_whole(const int32_t *literals, int64_t count, int64_t width) {
         const auto look = [=](auto w) {
             int32_t wrong = 0;
@@ -214,6 +234,7 @@ class LineageSorter {
         };
         return width == 2 ? look(std::integral_constant<int64_t, 2>{}) : look(width);  // a known stride is vectorised
     }
+    // Moves the clauses together over the places of literals that are left out, and says where each clause ends.
     void close_gaps() {
         out_.indptr = RawArray<int64_t>(rows_ + std::size_t{1});
         const auto width = static_cast<int64_t>(numbers_.size());

@@ -1,10 +1,12 @@
 // Reachability in 512 random worlds at once: a node's word says in which worlds it has been reached.
 //
 // Worlds are drawn as they are needed: a link (or a node that can fail) gets its word when the search first comes to
-// it, so what lies behind a cut costs nothing. Nodes are numbered in the order of a search from the source, in which
-// the pending ones are swept, forwards and backwards in turn, until none is left: worlds in which a node is reached by
-// ways of different lengths are mostly looked at together. A limit on hops needs the search hop by hop. Block b of a
-// seed is the same whichever thread runs it.
+// it, so what lies behind a cut costs nothing. Two terminals are searched for from both ends, level by level, until in
+// every world the two searches have met or one of them has come to its end: of a large network only a part is seen.
+// For other questions nodes are numbered in the order of a search from the source, in which the pending ones are swept,
+// forwards and backwards in turn, until none is left: worlds in which a node is reached by ways of different lengths
+// are mostly looked at together; with a limit on hops, hop by hop. Block b of a seed is the same whichever
+// thread runs it.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -20,11 +22,10 @@ namespace sharpdnf {
 namespace reach {
 
 struct Graph {
-    int64_t num_nodes = 0, num_edges = 0;
-    const int64_t *start = nullptr;  // of each node's outgoing links in `target` and `link`
-    const int32_t *target = nullptr;
-    const int32_t *link = nullptr;  // the number of the link; both directions of an undirected one have the same
-    const double *edge_prob = nullptr;
+    int64_t num_nodes = 0, num_links = 0;
+    const int32_t *tail = nullptr, *head = nullptr;  // of each link
+    bool directed = false;
+    const double *link_prob = nullptr;
     const double *node_prob = nullptr;
 };
 
@@ -32,45 +33,104 @@ struct Question {
     int32_t source = 0;
     std::vector<int32_t> terminals;  // success: all of them are reached
     int64_t hops = std::numeric_limits<int64_t>::max();
+
+    bool limited() const { return hops != std::numeric_limits<int64_t>::max(); }
 };
 
-// The graph with its nodes numbered in the order of a breadth-first search from the source, unreachable ones left out.
+// The ways out of each node: those of node u are start[u] .. start[u + 1] - 1. Both directions of an undirected link
+// have its number.
+struct Arcs {
+    std::vector<int64_t> start;
+    std::vector<int32_t> target, link;
+
+    int64_t count(int32_t u) const { return start[u + 1] - start[u]; }
+};
+
+// Arcs from tail[i] to head[i] as `link(i)`, and back if `both`, each node's in the order of i.
+template <class Link>
+Arcs arcs_of(int64_t num_nodes, int64_t size, const int32_t *tail, const int32_t *head, bool both, Link link) {
+    Arcs out;
+    out.start.assign(num_nodes + 1, 0);
+    for (int64_t i = 0; i < size; ++i) {
+        ++out.start[tail[i] + 1];
+        if (both) ++out.start[head[i] + 1];
+    }
+    for (int64_t v = 0; v < num_nodes; ++v) out.start[v + 1] += out.start[v];
+    out.target.resize(out.start[num_nodes]), out.link.resize(out.start[num_nodes]);
+    std::vector<int64_t> next(out.start.begin(), out.start.end() - 1);
+    for (int64_t i = 0; i < size; ++i) {
+        const int64_t there = next[tail[i]]++;
+        out.target[there] = head[i], out.link[there] = link(i);
+        if (!both) continue;
+        const int64_t back = next[head[i]]++;
+        out.target[back] = tail[i], out.link[back] = link(i);
+    }
+    return out;
+}
+
+// The network with its nodes and links numbered in the order of a breadth-first search from the source, so that what
+// is looked at together lies together; what cannot be reached is left out.
 struct Ordered {
-    Graph graph;
-    std::vector<int64_t> start{0};
-    std::vector<int32_t> target, link, node;  // node: the old number of each
-    std::vector<double> node_prob;
+    int64_t num_nodes = 0;
+    Arcs ahead, back;  // back: the arcs turned round, made only if a directed network is searched from both ends
+    bool turned = false;
+    std::vector<int32_t> node;  // the old number of each
+    std::vector<double> node_prob, link_prob;
     Question question;
     bool possible = true;  // whether every terminal can be reached at all
+    bool two_ends = false;
 
-    Ordered(const Graph &g, const Question &q, Poll &poll) : question(q) {
+    Ordered(const Graph &g, const Question &q, bool count_nodes, Poll &poll) : question(q) {
+        const auto itself = [](int64_t i) { return static_cast<int32_t>(i); };
+        const Arcs all = arcs_of(g.num_nodes, g.num_links, g.tail, g.head, !g.directed, itself);
+        const std::vector<int32_t> place = search(g, all, poll);
+        std::vector<int32_t> number(g.num_links, -1), from;  // number: the new one of each link
+        ahead.start.push_back(0);
+        Pace pace(poll);
+        for (const int32_t v : node) {
+            node_prob.push_back(g.node_prob[v]);
+            for (int64_t k = all.start[v]; k < all.start[v + 1]; ++k) {
+                if (place[all.target[k]] < 0) continue;
+                int32_t &link = number[all.link[k]];
+                if (link < 0) {
+                    link = static_cast<int32_t>(link_prob.size());
+                    link_prob.push_back(g.link_prob[all.link[k]]);
+                }
+                from.push_back(place[v]), ahead.target.push_back(place[all.target[k]]), ahead.link.push_back(link);
+            }
+            ahead.start.push_back(static_cast<int64_t>(ahead.target.size()));
+            pace.check(all.count(v) + 1);
+        }
+        num_nodes = static_cast<int64_t>(node.size());
+        question.source = 0;
+        for (int32_t &v : question.terminals) possible &= (v = place[v]) >= 0;
+        std::vector<int32_t> &ends = question.terminals;
+        ends.erase(std::remove(ends.begin(), ends.end(), 0), ends.end());  // the source reaches itself
+        two_ends = possible && ends.size() == 1 && !count_nodes;
+        turned = two_ends && g.directed;
+        if (turned)
+            back = arcs_of(num_nodes, static_cast<int64_t>(from.size()), ahead.target.data(), from.data(), false,
+                           [&](int64_t i) { return ahead.link[i]; });
+    }
+
+  private:
+    // The new number of each node, -1 for what the source cannot reach.
+    std::vector<int32_t> search(const Graph &g, const Arcs &all, Poll &poll) {
         std::vector<int32_t> place(g.num_nodes, -1);
-        node.push_back(q.source);
-        place[q.source] = 0;
+        node.push_back(question.source);
+        place[question.source] = 0;
         Pace pace(poll);
         for (std::size_t i = 0; i < node.size(); ++i) {
-            for (int64_t k = g.start[node[i]]; k < g.start[node[i] + 1]; ++k) {
-                const int32_t v = g.target[k];
-                if (place[v] < 0 && g.edge_prob[g.link[k]] > 0.0) {
+            for (int64_t k = all.start[node[i]]; k < all.start[node[i] + 1]; ++k) {
+                const int32_t v = all.target[k];
+                if (place[v] < 0 && g.link_prob[all.link[k]] > 0.0) {
                     place[v] = static_cast<int32_t>(node.size());
                     node.push_back(v);
                 }
             }
-            pace.check(g.start[node[i] + 1] - g.start[node[i]] + 1);
+            pace.check(all.count(node[i]) + 1);
         }
-        for (const int32_t v : node) {
-            node_prob.push_back(g.node_prob[v]);
-            for (int64_t k = g.start[v]; k < g.start[v + 1]; ++k)
-                if (place[g.target[k]] >= 0) target.push_back(place[g.target[k]]), link.push_back(g.link[k]);
-            start.push_back(static_cast<int64_t>(target.size()));
-            pace.check(g.start[v + 1] - g.start[v] + 1);
-        }
-        question.source = 0;
-        for (int32_t &v : question.terminals) possible &= (v = place[v]) >= 0;
-        graph = g;
-        graph.num_nodes = static_cast<int64_t>(node.size());
-        graph.start = start.data(), graph.target = target.data(), graph.link = link.data();
-        graph.node_prob = node_prob.data();
+        return place;
     }
 };
 
@@ -78,14 +138,18 @@ struct Ordered {
 class Search {
   public:
     explicit Search(const Ordered &o)
-        : g_(o.graph),
+        : o_(o),
           q_(o.question),
-          node_data_(g_.num_nodes),
-          edge_(g_.num_edges),
-          node_(g_.num_nodes),
-          edge_stamp_(g_.num_edges, 0),
-          node_stamp_(g_.num_nodes, 0),
-          pending_((g_.num_nodes + 63) / 64, 0) {}
+          link_(o.link_prob.size()),
+          node_(o.num_nodes),
+          link_stamp_(o.link_prob.size(), 0),
+          node_stamp_(o.num_nodes, 0) {
+        sides_[0].arcs = &o.ahead, sides_[1].arcs = o.turned ? &o.back : &o.ahead;
+        for (int i = 0; i < (o.two_ends ? 2 : 1); ++i) {
+            sides_[i].nodes.resize(o.num_nodes);
+            sides_[i].pending.resize((o.num_nodes + 63) / 64, 0);
+        }
+    }
 
     int64_t looks = 0;  // links looked at, each in 512 worlds
 
@@ -94,117 +158,182 @@ class Search {
         uint64_t mixed = seed ^ (block * 0xd1342543de82ef95ULL);
         LaneRandom random(splitmix64(mixed));
         ++stamp_;
-        std::fill(node_data_.begin(), node_data_.end(), Node{});
-        const Lanes up = node(q_.source, random);
-        node_data_[q_.source] = {{up}, {up}};
+        for (Side &side : sides_) side.clear();
         Pace pace(poll);
-        const bool done = q_.hops == std::numeric_limits<int64_t>::max() ? sweep(random, pace) : hop(random, pace);
-        if (!done) {
-            std::fill(pending_.begin(), pending_.end(), 0);
-            return false;
-        }
-        success.bits = Lanes::all(~0ULL);
-        for (const int32_t v : q_.terminals) success.bits &= node_data_[v].reached.bits;
+        if (o_.two_ends) return meet(success.bits, random, pace);
+        const Lanes up = node(q_.source, random);
+        sides_[0].nodes[q_.source] = {{up}, {up}};
+        if (!(q_.limited() ? hop(random, pace) : sweep(random, pace))) return false;
+        success.bits = up;
+        for (const int32_t v : q_.terminals) success.bits &= reached(v).bits;
         return true;
     }
-    const LaneWord &reached(int64_t v) const { return node_data_[v].reached; }
+    const LaneWord &reached(int64_t v) const { return sides_[0].nodes[v].reached; }
 
   private:
     struct Node {
         LaneWord reached, fresh;  // fresh: the worlds in which its links have not been followed yet
     };
+    // A search from one end.
+    struct Side {
+        const Arcs *arcs = nullptr;
+        std::vector<Node> nodes;
+        std::vector<uint64_t> pending;  // a bit for each node with fresh worlds
+        std::vector<int32_t> now, next;
+        int64_t cost = 0;  // arcs that the next level looks at
+
+        void clear() {
+            std::fill(nodes.begin(), nodes.end(), Node{});
+            std::fill(pending.begin(), pending.end(), 0);
+            now.clear(), cost = 0;
+        }
+        bool wait(int32_t v) {  // false if it was waiting already
+            const bool first = !(pending[v >> 6] >> (v & 63) & 1);
+            pending[v >> 6] |= 1ULL << (v & 63);
+            return first;
+        }
+        void visited(int32_t v) { pending[v >> 6] &= ~(1ULL << (v & 63)); }
+        // Asks memory for what following the links of u will read.
+        SHARPDNF_INLINE void expect(int32_t u) const {
+            for (int64_t i = arcs->start[u]; i < arcs->start[u + 1]; ++i) {
+                __builtin_prefetch(&nodes[arcs->target[i]].reached);
+            }
+        }
+    };
     // Follows the links of u in the worlds `here`; tells `found` which nodes were reached in new worlds.
-    template <class Found> SHARPDNF_INLINE void follow(int32_t u, const Lanes &here, LaneRandom &random, Found found) {
-        for (int64_t i = g_.start[u]; i < g_.start[u + 1]; ++i) {
-            const int32_t v = g_.target[i];
-            Lanes arrives = here & ~node_data_[v].reached.bits;
+    template <class Found>
+    SHARPDNF_INLINE void follow(Side &side, int32_t u, const Lanes &here, LaneRandom &random, Found found) {
+        const Arcs &arcs = *side.arcs;
+        for (int64_t i = arcs.start[u]; i < arcs.start[u + 1]; ++i) {
+            const int32_t v = arcs.target[i];
+            Lanes arrives = here & ~side.nodes[v].reached.bits;
             if (!any(arrives)) continue;
-            arrives &= edge(g_.link[i], random);
+            arrives &= link(arcs.link[i], random);
             arrives &= node(v, random);
             if (!any(arrives)) continue;
-            node_data_[v].reached.bits |= arrives;
+            side.nodes[v].reached.bits |= arrives;
             found(v, arrives);
         }
-        looks += g_.start[u + 1] - g_.start[u];
+        looks += arcs.count(u);
+    }
+    // From both ends, a level of the cheaper side at a time. A world is decided if the sides have met in it, or if one
+    // of them found nothing new: then it has seen all that its end is connected to. Nodes within a hops of the one end
+    // and b of the other are there if and only if the ends are within a + b hops of each other, so a limit on hops is
+    // one on levels.
+    bool meet(Lanes &met, LaneRandom &random, Pace &pace) {
+        const int32_t ends[2] = {q_.source, q_.terminals[0]};
+        Lanes active = Lanes::all(~0ULL);
+        for (int i = 0; i < 2; ++i) {
+            const Lanes up = node(ends[i], random);
+            active &= up;
+            sides_[i].nodes[ends[i]] = {{up}, {up}};
+            sides_[i].now.push_back(ends[i]);
+            sides_[i].cost = sides_[i].arcs->count(ends[i]);
+        }
+        met = Lanes::none();
+        arriving_.resize(o_.num_nodes);
+        for (int64_t level = 0; level < q_.hops && any(active); ++level) {
+            const int cheaper = sides_[1].cost < sides_[0].cost;
+            Side &side = sides_[cheaper];
+            const Side &other = sides_[1 - cheaper];
+            Lanes grew = Lanes::none();
+            side.next.clear(), side.cost = 0;
+            for (std::size_t i = 0; i < side.now.size(); ++i) {
+                if (i + 1 < side.now.size()) side.expect(side.now[i + 1]);
+                const int32_t u = side.now[i];
+                const Lanes here = side.nodes[u].fresh.bits & active;
+                if (!any(here)) continue;
+                follow(side, u, here, random, [&](int32_t v, const Lanes &arrives) {
+                    met |= arrives & other.nodes[v].reached.bits;
+                    const Lanes on = arrives & ~met;
+                    if (!any(on)) return;
+                    grew |= on;
+                    if (side.wait(v)) {
+                        side.next.push_back(v), side.cost += side.arcs->count(v) + 1;
+                        arriving_[v].bits = Lanes::none();
+                    }
+                    arriving_[v].bits |= on;
+                });
+                active &= ~met;
+                if (pace.stop(4 * side.arcs->count(u) + 1)) return false;
+            }
+            active &= grew;
+            advance(side);
+        }
+        return true;
     }
     // All pending nodes in the order of their numbers, then in the opposite order, until none is pending.
     bool sweep(LaneRandom &random, Pace &pace) {
-        pending_[q_.source >> 6] |= 1ULL << (q_.source & 63);
-        const auto words = static_cast<int64_t>(pending_.size());
+        Side &side = sides_[0];
+        std::vector<uint64_t> &pending = side.pending;
+        side.wait(q_.source);
+        const auto words = static_cast<int64_t>(pending.size());
         const auto visit = [&](int64_t word, int bit) {
             const auto u = static_cast<int32_t>(64 * word + bit);
-            pending_[word] &= ~(1ULL << bit);
-            const Lanes here = node_data_[u].fresh.bits;
-            node_data_[u].fresh.bits = Lanes::none();
-            follow(u, here, random, [&](int32_t v, const Lanes &arrives) {
-                node_data_[v].fresh.bits |= arrives;
-                pending_[v >> 6] |= 1ULL << (v & 63);
+            side.visited(u);
+            const Lanes here = side.nodes[u].fresh.bits;
+            side.nodes[u].fresh.bits = Lanes::none();
+            follow(side, u, here, random, [&](int32_t v, const Lanes &arrives) {
+                side.nodes[v].fresh.bits |= arrives;
+                side.wait(v);
             });
-            return !pace.stop(4 * (g_.start[u + 1] - g_.start[u]) + 1);
+            return !pace.stop(4 * side.arcs->count(u) + 1);
         };
         bool any_left = true;
         while (any_left) {
-            if (q_.terminals.size() == 1 && !to_the_end && !any(~node_data_[q_.terminals[0]].reached.bits)) {
-                std::fill(pending_.begin(), pending_.end(), 0);  // every world is decided
-                return true;
-            }
             for (int64_t w = 0; w < words; ++w)
-                while (pending_[w])
-                    if (!visit(w, __builtin_ctzll(pending_[w]))) return false;
+                while (pending[w])
+                    if (!visit(w, __builtin_ctzll(pending[w]))) return false;
             any_left = false;
             for (int64_t w = words; w-- > 0;)
-                while (pending_[w])
-                    if (!visit(w, 63 - __builtin_clzll(pending_[w]))) return false;
-            for (int64_t w = 0; w < words; ++w) any_left |= pending_[w] != 0;
+                while (pending[w])
+                    if (!visit(w, 63 - __builtin_clzll(pending[w]))) return false;
+            for (int64_t w = 0; w < words; ++w) any_left |= pending[w] != 0;
         }
         return true;
     }
     // Hop by hop, at most as many as are allowed.
     bool hop(LaneRandom &random, Pace &pace) {
-        std::vector<int32_t> now{q_.source}, next;
-        for (int64_t step = 0; step < q_.hops && !now.empty(); ++step) {
-            next.clear();
-            for (const int32_t u : now) {
-                const Lanes here = node_data_[u].fresh.bits;
-                follow(u, here, random, [&](int32_t v, const Lanes &arrives) {
-                    uint64_t &word = pending_[v >> 6];
-                    if (!(word >> (v & 63) & 1))
-                        word |= 1ULL << (v & 63), next.push_back(v), arriving(v) = Lanes::none();
-                    arriving(v) |= arrives;
+        Side &side = sides_[0];
+        side.now.assign(1, q_.source);
+        arriving_.resize(o_.num_nodes);
+        for (int64_t step = 0; step < q_.hops && !side.now.empty(); ++step) {
+            side.next.clear();
+            for (const int32_t u : side.now) {
+                const Lanes here = side.nodes[u].fresh.bits;
+                follow(side, u, here, random, [&](int32_t v, const Lanes &arrives) {
+                    if (side.wait(v)) side.next.push_back(v), arriving_[v].bits = Lanes::none();
+                    arriving_[v].bits |= arrives;
                 });
-                if (pace.stop(4 * (g_.start[u + 1] - g_.start[u]) + 1)) return false;
+                if (pace.stop(4 * side.arcs->count(u) + 1)) return false;
             }
-            for (const int32_t v : next) {
-                pending_[v >> 6] &= ~(1ULL << (v & 63));
-                node_data_[v].fresh.bits = arriving(v);
-            }
-            std::swap(now, next);
+            advance(side);
         }
         return true;
     }
-    Lanes &arriving(int32_t v) {
-        if (arriving_.empty()) arriving_.resize(g_.num_nodes);
-        return arriving_[v].bits;
+    // The nodes that were found are the next level.
+    void advance(Side &side) {
+        for (const int32_t v : side.next) {
+            side.visited(v);
+            side.nodes[v].fresh.bits = arriving_[v].bits;
+        }
+        std::swap(side.now, side.next);
     }
-    Lanes edge(int32_t e, LaneRandom &random) {
-        if (edge_stamp_[e] != stamp_) edge_stamp_[e] = stamp_, edge_[e].bits = bernoulli(random, g_.edge_prob[e]);
-        return edge_[e].bits;
+    Lanes link(int32_t e, LaneRandom &random) {
+        if (link_stamp_[e] != stamp_) link_stamp_[e] = stamp_, link_[e].bits = bernoulli(random, o_.link_prob[e]);
+        return link_[e].bits;
     }
     Lanes node(int32_t v, LaneRandom &random) {
-        if (g_.node_prob[v] >= 1.0) return Lanes::all(~0ULL);
-        if (node_stamp_[v] != stamp_) node_stamp_[v] = stamp_, node_[v].bits = bernoulli(random, g_.node_prob[v]);
+        if (o_.node_prob[v] >= 1.0) return Lanes::all(~0ULL);
+        if (node_stamp_[v] != stamp_) node_stamp_[v] = stamp_, node_[v].bits = bernoulli(random, o_.node_prob[v]);
         return node_[v].bits;
     }
-    const Graph &g_;
+    const Ordered &o_;
     const Question &q_;
-    std::vector<Node> node_data_;
-    std::vector<LaneWord> edge_, node_, arriving_;
-    std::vector<uint32_t> edge_stamp_, node_stamp_;
-    std::vector<uint64_t> pending_;
+    Side sides_[2];
+    std::vector<LaneWord> link_, node_, arriving_;
+    std::vector<uint32_t> link_stamp_, node_stamp_;
     uint32_t stamp_ = 0;
-
-  public:
-    bool to_the_end = false;  // every node is counted, so a decided block goes on
 };
 
 struct Result {
@@ -228,14 +357,14 @@ struct Plan {
 inline Result sample(const Graph &g, const Question &q, const Plan &plan, Poll &poll) {
     Result out;
     if (plan.count_nodes) out.reached.assign(g.num_nodes, 0);
-    const Ordered ordered(g, q, poll);
+    const Ordered ordered(g, q, plan.count_nodes, poll);
     out.impossible = !ordered.possible;
     if (out.impossible && !plan.count_nodes) return out;  // no number of draws would find a success
     // A thread costs more than it brings where a block of worlds is searched in less time than it takes to start.
-    const int threads = ordered.start.back() < 4096 ? 1 : std::max(1, plan.threads);
+    const int threads = ordered.ahead.target.size() < 4096 ? 1 : std::max(1, plan.threads);
     std::vector<Search> searches;
     searches.reserve(threads);
-    for (int t = 0; t < threads; ++t) searches.emplace_back(ordered), searches.back().to_the_end = plan.count_nodes;
+    for (int t = 0; t < threads; ++t) searches.emplace_back(ordered);
     // With `count_nodes` a search keeps what it found until it is tallied, so each has a place of its own.
     std::vector<LaneWord> success(threads);
     const auto work = [&](int t, int place, uint64_t block, Poll &own) {
@@ -251,7 +380,7 @@ inline Result sample(const Graph &g, const Question &q, const Plan &plan, Poll &
         }
         // Of the last block only the worlds that count.
         const int64_t counted = out.complete ? (out.draws - 1) % LANES + 1 : LANES;
-        for (int64_t v = 0; plan.count_nodes && v < ordered.graph.num_nodes; ++v) {
+        for (int64_t v = 0; plan.count_nodes && v < ordered.num_nodes; ++v) {
             const LaneWord &word = searches[place].reached(v);
             int64_t &count = out.reached[ordered.node[v]];
             if (counted == LANES) {

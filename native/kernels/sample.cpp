@@ -1,13 +1,12 @@
 #include "sample.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <iterator>
 #include <numeric>
 
 #include "grouping.hpp"
-#include "threads.hpp"
+#include "rounds.hpp"
 
 namespace sharpdnf {
 
@@ -149,53 +148,73 @@ SHARPDNF_INLINE int64_t pick_group(const SamplePlan &plan, double u) {
     return plan.peeled() + g;
 }
 
-// Every lane draws its group. Returns how many groups were drawn: they stand in the scratch.
-SHARPDNF_INLINE int draw_groups(const SamplePlan &plan, SampleScratch &scratch, LaneRandom &random) {
-    int drawn = 0;
-    Lanes left = ~Lanes::none();
-    for (int64_t g = 0; g < plan.peeled(); ++g) {
-        const Lanes own = bernoulli(random, plan.share[g], left);
-        if (!any(own)) continue;
-        scratch.drawn_group[drawn] = static_cast<int32_t>(g);
-        scratch.drawn_lanes[drawn++].bits = own;
-        left &= ~own;
-        if (!any(left)) return drawn;
-    }
-    // The group in the upper bits, the lane in the lower nine; sorted by group, eight bits at a time.
-    uint64_t picks[LANES], other[LANES];
-    uint64_t most = 0;
+// A group and one of its lanes in one number: the group above the nine bits of the lane.
+constexpr int LANE_BITS = 9;
+static_assert(1 << LANE_BITS == LANES);
+
+// Each of the lanes in `left` draws one of the groups that are not peeled. Returns how many picks were written. Bit b
+// of all eight words is decided by the same call of the generator, which gives a number for each word.
+SHARPDNF_INLINE int draw_picks(const SamplePlan &plan, const LaneWord &left, LaneRandom &random, uint64_t *picks) {
     int count = 0;
-    LaneWord lanes;
-    lanes.bits = left;
     for (int bit = 0; bit < 64; ++bit) {
         bool wanted = false;
-        for (int w = 0; w < WORDS; ++w) wanted |= lanes.word()[w] >> bit & 1;
+        for (int w = 0; w < WORDS; ++w) wanted |= left.word()[w] >> bit & 1;
         if (!wanted) continue;
         LaneWord bits;
         bits.bits = random.next();
         for (int w = 0; w < WORDS; ++w) {
-            if (!(lanes.word()[w] >> bit & 1)) continue;
-            const auto g =
-                static_cast<uint64_t>(pick_group(plan, static_cast<double>(bits.word()[w] >> 11) * 0x1.0p-53));
-            picks[count++] = g << 9 | static_cast<uint64_t>(64 * w + bit);
-            most = std::max(most, g);
+            if (!(left.word()[w] >> bit & 1)) continue;
+            const double u = static_cast<double>(bits.word()[w] >> 11) * 0x1.0p-53;
+            picks[count++] =
+                static_cast<uint64_t>(pick_group(plan, u)) << LANE_BITS | static_cast<uint64_t>(64 * w + bit);
         }
     }
-    uint64_t *from = picks, *to = other;
-    for (int shift = 9; most >> (shift - 9); shift += 8) {
+    return count;
+}
+
+// Sorts picks by their group: a radix sort of eight bits a pass, as many passes as the largest group needs. It moves
+// every pick to a place that was counted beforehand and compares none, so there is no branch to be mispredicted, as
+// would be every second one of a comparison sort on groups that are random. Returns the sorted picks, which stand in
+// `picks` or in `other`. A pass keeps the order of equal digits; if it did not, later passes would undo earlier ones.
+SHARPDNF_INLINE const uint64_t *sort_picks(uint64_t *picks, uint64_t *other, int count) {
+    uint64_t most = 0;
+    for (int i = 0; i < count; ++i) most = std::max(most, picks[i] >> LANE_BITS);
+    for (int digit = 0; most >> digit; digit += 8) {
+        const int shift = LANE_BITS + digit;
         int start[257] = {0};
-        for (int i = 0; i < count; ++i) ++start[(from[i] >> shift & 255) + 1];
+        for (int i = 0; i < count; ++i) ++start[(picks[i] >> shift & 255) + 1];
         for (int b = 0; b < 256; ++b) start[b + 1] += start[b];
-        for (int i = 0; i < count; ++i) to[start[from[i] >> shift & 255]++] = from[i];
-        std::swap(from, to);
+        for (int i = 0; i < count; ++i) other[start[picks[i] >> shift & 255]++] = picks[i];
+        std::swap(picks, other);
     }
+    return picks;
+}
+
+// Every lane draws its group. Returns how many groups were drawn: they stand in the scratch, in rising order. The
+// heaviest groups are peeled: each takes its share of the lanes that are left, all of them at once. What lanes remain
+// draw one by one.
+SHARPDNF_INLINE int draw_groups(const SamplePlan &plan, SampleScratch &scratch, LaneRandom &random) {
+    int drawn = 0;
+    LaneWord left;
+    left.bits = ~Lanes::none();
+    for (int64_t g = 0; g < plan.peeled(); ++g) {
+        const Lanes own = bernoulli(random, plan.share[g], left.bits);
+        if (!any(own)) continue;
+        scratch.drawn_group[drawn] = static_cast<int32_t>(g);
+        scratch.drawn_lanes[drawn++].bits = own;
+        left.bits &= ~own;
+        if (!any(left.bits)) return drawn;
+    }
+    uint64_t picks[LANES], other[LANES];
+    const int count = draw_picks(plan, left, random, picks);
+    const uint64_t *const sorted = sort_picks(picks, other, count);
     for (int i = 0; i < count; ++i) {
-        const auto g = static_cast<int32_t>(from[i] >> 9);
+        const auto g = static_cast<int32_t>(sorted[i] >> LANE_BITS);
         if (i == 0 || g != scratch.drawn_group[drawn - 1]) {
             scratch.drawn_group[drawn] = g;
             scratch.drawn_lanes[drawn++].bits = Lanes::none();
         }
-        scratch.drawn_lanes[drawn - 1].set(static_cast<int>(from[i] & 511));
+        scratch.drawn_lanes[drawn - 1].set(static_cast<int>(sorted[i] & (LANES - 1)));
     }
     return drawn;
 }
@@ -258,22 +277,36 @@ SamplePlan make_plan(const Formula &f, Estimator wanted, Poll &poll) {
     return plan;
 }
 
-SHARPDNF_CLONES bool run_block(const SamplePlan &plan, SampleScratch &scratch, uint64_t seed, uint64_t block,
-                               LaneWord &result, Poll &poll) {
-    Pace pace(poll);
-    uint64_t mixed = seed ^ (block * 0xd1342543de82ef95ULL);
-    LaneRandom random(splitmix64(mixed));
-    scratch.next_block();
-    const double *const prob = plan.formula.prob;
+namespace {
+
+// One block: 512 draws side by side, one in each lane. A variable has a word of 512 bits, its value in every draw, and
+// a clause is the AND of its literals' words, so one operation does the work of 512.
+//
+// Words are made lazily: a variable is drawn when a literal first asks for it, because most lanes are decided long
+// before the last clause is looked at. That is sound since variables are independent: when one is drawn does not
+// matter, only that it is drawn once a block. The order of the draws is part of the answer, though: whoever changes
+// which variable is asked for first changes the draws of every seed, though not their distribution.
+//
+// Each lane draws a group and an assignment given the group's event (condition), then the groups are gone through in
+// their order to see in which group's clauses the assignment first holds (judge). A lane is a success if that is its
+// own group. Conditioning must come first for all lanes: judge reads words that condition has changed.
+struct Block {
+    const SamplePlan &plan;
+    SampleScratch &scratch;
+    LaneRandom random;
+    Pace &pace;
     int64_t operations = 0;
-    const auto word_of = [&](int32_t literal) -> LaneWord & {
+
+    SHARPDNF_INLINE LaneWord &word_of(int32_t literal) {
         const int32_t v = literal >> 1;
         return scratch.word(v, [&]() __attribute__((always_inline)) {
             operations += 10;
-            return bernoulli(random, prob[v]);
+            return bernoulli(random, plan.formula.prob[v]);
         });
-    };
-    const auto among_those = [&](Span literals, Lanes among) -> Lanes {
+    }
+
+    // Those of the lanes in which all literals hold.
+    SHARPDNF_INLINE Lanes among_those(Span literals, Lanes among) {
         for (const int32_t literal : literals) {
             const Lanes word = word_of(literal).bits;
             ++operations;
@@ -281,45 +314,65 @@ SHARPDNF_CLONES bool run_block(const SamplePlan &plan, SampleScratch &scratch, u
             if (!any(among)) break;
         }
         return among;
-    };
-
-    // Each lane draws its group and is conditioned on the group's event.
-    const int drawn = draw_groups(plan, scratch, random);
-    for (int i = 0; i < drawn; ++i) {
-        const Span event = plan.event(scratch.drawn_group[i]);
-        const Lanes own = scratch.drawn_lanes[i].bits;
-        for (const int32_t literal : event) {
-            LaneWord &word = word_of(literal);
-            word.bits = literal & 1 ? word.bits & ~own : word.bits | own;
-        }
-        if (pace.stop(8 * (event.last - event.first))) return false;
     }
 
-    // A clause that holds is a success for its own group's lanes, a failure for those of later groups. Lanes whose
-    // group has gone by are no longer active, so this ends with the last group drawn.
-    Lanes success = Lanes::none(), active = ~Lanes::none();
-    int next = 0;
-    for (int64_t g = 0; next < drawn && any(active); ++g) {
-        if (pace.stop(8)) return false;
-        const bool has_lanes = scratch.drawn_group[next] == g;
-        const Lanes own = has_lanes ? scratch.drawn_lanes[next].bits : Lanes::none();
-        next += has_lanes;
-        Lanes among = among_those(plan.event(g), active);
-        if (plan.single(g)) {
-            success |= among & own;
-            active &= ~(among | own);
-            continue;
+    // Sets the literals of each drawn group's event in its own lanes. False if it was told to stop.
+    SHARPDNF_INLINE bool condition(int drawn) {
+        for (int i = 0; i < drawn; ++i) {
+            const Span event = plan.event(scratch.drawn_group[i]);
+            const Lanes own = scratch.drawn_lanes[i].bits;
+            for (const int32_t literal : event) {
+                LaneWord &word = word_of(literal);
+                word.bits = literal & 1 ? word.bits & ~own : word.bits | own;
+            }
+            if (pace.stop(8 * (event.last - event.first))) return false;
         }
-        for (int64_t c = plan.clause_ptr[g]; c < plan.clause_ptr[g + 1] && any(among); ++c) {
+        return true;
+    }
+
+    // A clause that holds is a success for the lanes of its own group and a failure for those of later groups. Lanes
+    // whose group has gone by are no longer active, so this ends with the last group drawn. False if it was told to
+    // stop.
+    SHARPDNF_INLINE bool judge(int drawn, Lanes &success) {
+        Lanes active = ~Lanes::none();
+        success = Lanes::none();
+        int next = 0;
+        for (int64_t g = 0; next < drawn && any(active); ++g) {
             if (pace.stop(8)) return false;
-            const Lanes hit = among_those(plan.rest(c), among);
-            success |= hit & own;
-            among &= ~hit;
-            active &= ~hit;
+            const bool has_lanes = scratch.drawn_group[next] == g;
+            const Lanes own = has_lanes ? scratch.drawn_lanes[next].bits : Lanes::none();
+            next += has_lanes;
+            Lanes among = among_those(plan.event(g), active);
+            if (plan.single(g)) {
+                success |= among & own;
+                active &= ~(among | own);
+                continue;
+            }
+            for (int64_t c = plan.clause_ptr[g]; c < plan.clause_ptr[g + 1] && any(among); ++c) {
+                if (pace.stop(8)) return false;
+                const Lanes hit = among_those(plan.rest(c), among);
+                success |= hit & own;
+                among &= ~hit;
+                active &= ~hit;
+            }
+            active &= ~own;
         }
-        active &= ~own;
+        return true;
     }
-    scratch.operations += operations;
+};
+
+}  // namespace
+
+SHARPDNF_CLONES bool run_block(const SamplePlan &plan, SampleScratch &scratch, uint64_t seed, uint64_t block,
+                               LaneWord &result, Poll &poll) {
+    Pace pace(poll);
+    uint64_t mixed = seed ^ (block * 0xd1342543de82ef95ULL);
+    Block run{plan, scratch, LaneRandom(splitmix64(mixed)), pace};
+    scratch.next_block();
+    Lanes success;
+    const int drawn = draw_groups(plan, scratch, run.random);
+    if (!run.condition(drawn) || !run.judge(drawn, success)) return false;
+    scratch.operations += run.operations;
     result.bits = plan.failures ? ~success : success;
     return true;
 }
@@ -339,21 +392,12 @@ void tally_marginals(const SampleScratch &scratch, const LaneWord &success, Samp
     }
 }
 
-// Draws and successes of one block, up to the wanted success.
-void tally(const LaneWord &success, int64_t wanted, int64_t max_draws, SampleResult &out) {
-    for (int w = 0; w < WORDS && !out.complete; ++w) {
-        const int64_t ones = __builtin_popcountll(success.word()[w]);
-        if (out.successes + ones < wanted && out.draws + 64 <= max_draws) {
-            out.successes += ones;
-            out.draws += 64;
-            out.complete = out.draws == max_draws;
-            continue;
-        }
-        for (int bit = 0; bit < 64 && !out.complete; ++bit) {
-            ++out.draws;
-            out.successes += (success.word()[w] >> bit) & 1;
-            out.complete = out.successes >= wanted || out.draws == max_draws;
-        }
+// What the threads after the first have counted is added to what the first has.
+void add_marginals(const std::vector<SampleResult> &parts, SampleResult &out) {
+    for (const auto &part : parts) {
+        out.marginal_successes += part.marginal_successes;
+        for (size_t v = 0; v < part.true_count.size(); ++v)
+            out.true_count[v] += part.true_count[v], out.seen[v] += part.seen[v];
     }
 }
 
@@ -361,57 +405,40 @@ void tally(const LaneWord &success, int64_t wanted, int64_t max_draws, SampleRes
 
 SampleResult sample(const SamplePlan &plan, uint64_t seed, int64_t successes, int64_t max_draws, int threads,
                     bool marginals, Poll &poll) {
+    const int64_t n = plan.formula.num_vars;
     SampleResult out;
-    if (marginals) out.true_count.assign(plan.formula.num_vars, 0), out.seen.assign(plan.formula.num_vars, 0);
+    if (marginals) out.true_count.assign(n, 0), out.seen.assign(n, 0);
     threads = std::max(1, std::min(threads, 64));
     std::vector<SampleScratch> scratch;
     std::vector<SampleResult> partial(threads);
     scratch.reserve(threads);
-    scratch.emplace_back(plan.formula.num_vars);
+    scratch.emplace_back(n);
     std::vector<LaneWord> results;
     while (!out.complete && !poll.stopped()) {
-        // As many blocks as the tally so far says are still needed: a number that depends on the draws alone.
-        const double rate = (out.successes + 0.5) / (out.draws + 1.0);
-        const double draws_left =
-            std::min(std::max(1.0, (successes - out.successes) / rate), static_cast<double>(max_draws - out.draws));
-        const int64_t blocks =
-            std::max<int64_t>(1, std::min<int64_t>(out.blocks ? 64 : 1, std::llround(std::ceil(draws_left / LANES))));
+        const double needed = blocks_needed(out.draws, out.successes, successes, max_draws);
+        const auto blocks = static_cast<int64_t>(std::max(1.0, std::min(needed, out.blocks ? 64.0 : 1.0)));
         results.assign(blocks, LaneWord{});
-        std::atomic<int64_t> next{0};
-        std::atomic<bool> left_out{false};
-        const auto work = [&](int t) {
-            Poll helper(poll, 0);
-            Poll &own = t == 0 ? poll : helper;
-            for (int64_t b; (b = next.fetch_add(1)) < blocks;) {
-                const auto number = static_cast<uint64_t>(out.blocks + b);
-                if (own.look() || !run_block(plan, scratch[t], seed, number, results[b], own)) {
-                    left_out.store(true);  // block b was claimed and not run
-                    return;
-                }
-                if (marginals) tally_marginals(scratch[t], results[b], t == 0 ? out : partial[t]);
-            }
-        };
         // A thread costs about 50 microseconds to start: worth it only for a few times that much work each.
         const int64_t per_block = out.blocks ? out.operations / out.blocks : 0;
         const int helpers = static_cast<int>(std::min<int64_t>(threads - 1, per_block * blocks / 100000));
-        while (static_cast<int>(scratch.size()) < helpers + 1) scratch.emplace_back(plan.formula.num_vars);
+        while (static_cast<int>(scratch.size()) < helpers + 1) scratch.emplace_back(n);
         if (marginals)
-            for (int t = 1; t <= helpers; ++t)
-                partial[t].true_count.resize(plan.formula.num_vars, 0),
-                    partial[t].seen.resize(plan.formula.num_vars, 0);
-        run_on_threads(helpers, work);
-        if (left_out.load()) break;  // a round with gaps is not tallied
-        for (int64_t b = 0; b < blocks && !out.complete; ++b) tally(results[b], successes, max_draws, out);
+            for (int t = 1; t <= helpers; ++t) partial[t].true_count.resize(n, 0), partial[t].seen.resize(n, 0);
+        const auto run = [&](int t, int64_t b, Poll &own) {
+            if (!run_block(plan, scratch[t], seed, static_cast<uint64_t>(out.blocks + b), results[b], own))
+                return false;
+            if (marginals) tally_marginals(scratch[t], results[b], t == 0 ? out : partial[t]);
+            return true;
+        };
+        if (!run_round(blocks, helpers, poll, run)) break;
+        for (int64_t b = 0; b < blocks && !out.complete; ++b)
+            tally(results[b], successes, max_draws, out.draws, out.successes, out.complete);
         out.blocks += blocks;
         out.operations = 0;
         for (const auto &s : scratch) out.operations += s.operations;
         poll.look();
     }
-    for (auto &part : partial) {
-        out.marginal_successes += part.marginal_successes;
-        for (size_t v = 0; v < part.true_count.size(); ++v)
-            out.true_count[v] += part.true_count[v], out.seen[v] += part.seen[v];
-    }
+    add_marginals(partial, out);
     return out;
 }
 

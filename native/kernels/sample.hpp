@@ -39,14 +39,14 @@ struct SamplePlan {
     Formula formula;
     int64_t groups = 0;
     std::vector<int32_t> order;         // the formula's clause of each group of one, -1 for other groups
-    std::vector<int64_t> event_ptr{0};  // of the copied events, those of the first groups
+    std::vector<int64_t> event_ptr{0};  // where the copied events of the first groups begin and end
     std::vector<int32_t> event_literals;
-    std::vector<int64_t> clause_ptr;   // the clauses of group g, none for a group of one; groups beyond have one
-    std::vector<int64_t> rest_ptr{0};  // of each of these clauses: its literals that are not in the event
+    std::vector<int64_t> clause_ptr;   // the clauses of group g, none for a group of one, which groups beyond it are
+    std::vector<int64_t> rest_ptr{0};  // where the literals of each of these clauses that are not in the event begin
     std::vector<int32_t> rest_literals;
-    std::vector<double> share;       // of the heaviest groups: P(E_g) / (the sum of it and all that follow)
-    std::vector<double> cumulative;  // over the groups that follow, up to 1
-    std::vector<int32_t> guide;      // bucket -> first of these groups whose cumulative may exceed it
+    std::vector<double> share;       // for each of the heaviest groups: P(E_g) / (the sum of it and all that follow)
+    std::vector<double> cumulative;  // for each group after those: the share of the groups up to it, the last has 1
+    std::vector<int32_t> guide;      // for each bucket of [0, 1): the first group whose cumulative may lie beyond it
     double log_scale = 0.0;          // log S'
     Estimator chosen = Estimator::automatic;
     bool failures = false;  // count the lanes in which the formula is false; direct only
@@ -65,11 +65,18 @@ struct SamplePlan {
     }
 };
 
-// Throws Stopped when the poll says so.
+// Chooses the groups and lays the formula out. Throws Stopped when the poll says so.
 SamplePlan make_plan(const Formula &f, Estimator wanted, Poll &poll);
 
 // What one thread needs to run blocks. Words stand in the order in which the block drew its variables: those of a
 // clause stand together, and memory is touched only as far as variables are drawn.
+//
+// Whether a variable was drawn in this block is told by its slot, which is a stamp and a place in one number: base_
+// plus the place of its word. A new block moves base_ beyond every slot that the last one wrote, so all variables count
+// as not drawn without an array of n entries being cleared, which would take longer than a block of a large formula
+// that is decided by a few clauses. The subtraction in drawn() is unsigned: an old slot lies below base_ and comes out
+// huge. That holds only as long as base_ does not wrap around, so next_block() clears the slots just before it would;
+// without that, an old slot could pass for a new one, and a block would read another variable's word.
 class SampleScratch {
   public:
     explicit SampleScratch(int64_t num_vars) : slot_(num_vars, 0) { words_.reserve(num_vars); }

@@ -565,7 +565,7 @@ class ReachSample:
     def reached(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
         """Per node: in how many draws it was reached; empty if not asked for."""
 
-def reach(start: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], target: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], link: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], edge_prob: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], node_prob: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], source: int, terminals: Sequence[int], hops: int, seed: int, successes: int, max_draws: int, of_failure: bool, count_nodes: bool, threads: int, seconds: float) -> ReachSample:
+def reach(tail: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], head: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], directed: bool, link_prob: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], node_prob: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], source: int, terminals: Sequence[int], hops: int, seed: int, successes: int, max_draws: int, of_failure: bool, count_nodes: bool, threads: int, seconds: float) -> ReachSample:
     """
     Draws worlds until so many successes or draws: how many there were, and how often each node was reached
     """

@@ -43,7 +43,7 @@ def banzhaf(
     check_tolerance(epsilon, delta)
     compiled = compile_within(dnf, make_limit(timeout, None))
     if compiled is not None:
-        return exact_influence(compiled.gradient(np.full(dnf.num_vars, 0.5))[1], dnf.names)
+        return exact_influence(shares_of(compiled, dnf.num_vars, "banzhaf"), dnf.names)
     return _sampled(dnf, epsilon, delta, make_rng(rng)[0], timeout, orders=False)
 
 
@@ -59,15 +59,18 @@ def shapley(
     points = (dnf.num_vars + 1) // 2
     compiled = compile_within(dnf, make_limit(timeout, None)) if points <= MOST_POINTS else None
     if compiled is not None:
-        return exact_influence(_integral(compiled, dnf.num_vars, points), dnf.names)
+        return exact_influence(shares_of(compiled, dnf.num_vars, "shapley"), dnf.names)
     return _sampled(dnf, epsilon, delta, make_rng(rng)[0], timeout, orders=True)
 
 
-def _integral(compiled: Compiled, num_vars: int, points: int) -> FloatArray:
-    """float64[n]: the integral over t of the slopes at the probability t for all."""
+def shares_of(compiled: Compiled, num_vars: int, measure: str) -> FloatArray:
+    """float64[n]: the Banzhaf or Shapley values of a compiled formula."""
+    if measure == "banzhaf":
+        return compiled.gradient(np.full(num_vars, 0.5))[1]
     total = np.zeros(num_vars)
     if not num_vars:
         return total
+    points = (num_vars + 1) // 2
     place, weight = np.polynomial.legendre.leggauss(points)
     place, weight = (place + 1.0) / 2.0, weight / 2.0
     step = max(1, TOGETHER // num_vars)

@@ -89,9 +89,16 @@ def auto(
     seed = int(rng.integers(2**63))
     batch = Batch.one(dnf)
     columns = auto_batch(
-        batch, guarantee=guarantee, of="prob", epsilon=epsilon, delta=delta, seed=seed, numbers=np.zeros(1, np.int64),
-        limit=limit, details=True,
-    )  # fmt: skip
+        batch,
+        guarantee=guarantee,
+        of="prob",
+        epsilon=epsilon,
+        delta=delta,
+        seed=seed,
+        numbers=np.zeros(1, np.int64),
+        limit=limit,
+        details=True,
+    )
     return estimate_of(columns, epsilon, delta)
 
 

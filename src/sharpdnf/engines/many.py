@@ -173,9 +173,15 @@ def _exp(logs: npt.NDArray[np.float64], name: str) -> npt.NDArray[np.float64]:
 def _late(batch: Batch, first: int, asked: Asked, limit: Limit) -> Table:
     """Certified bounds, in one pass, for the formulas from ``first`` on, to which the deadline left no time."""
     table: Table = auto_batch(
-        _part(batch, first, len(batch)), guarantee="bounds", of=asked.of, epsilon=asked.epsilon,
-        delta=asked.delta, seed=0, numbers=np.arange(len(batch) - first), limit=limit,
-    )  # fmt: skip
+        _part(batch, first, len(batch)),
+        guarantee="bounds",
+        of=asked.of,
+        epsilon=asked.epsilon,
+        delta=asked.delta,
+        seed=0,
+        numbers=np.arange(len(batch) - first),
+        limit=limit,
+    )
     exact = table["guarantee"] == "exact"
     table["met"] = exact | (asked.guarantee == "bounds")
     table["engine"][~exact] = asked.engine.name

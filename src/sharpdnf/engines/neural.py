@@ -94,9 +94,15 @@ def neural(
     The first call of a process loads the tensor library, a second or two that no deadline can cut short.
     """
     return neural_many(
-        [dnf], guarantee=guarantee, epsilon=epsilon, delta=delta, rng=rng, limit=limit, weights=weights,
+        [dnf],
+        guarantee=guarantee,
+        epsilon=epsilon,
+        delta=delta,
+        rng=rng,
+        limit=limit,
+        weights=weights,
         memory_gb=memory_gb,
-    )[0]  # fmt: skip
+    )[0]
 
 
 def _clip(estimate: Estimate | None, dnf: DNF, delta: float, weights: str, limit: Limit) -> Estimate:
@@ -104,10 +110,16 @@ def _clip(estimate: Estimate | None, dnf: DNF, delta: float, weights: str, limit
     log_lower, log_upper = certified_bounds(dnf, seconds=limit.seconds_left)
     if estimate is None:
         return Estimate(
-            log_prob=log_midpoint(log_lower, log_upper), guarantee="none", engine="neural", met=False,
-            log_lower=log_lower, log_upper=log_upper, log_certified_lower=log_lower, log_certified_upper=log_upper,
+            log_prob=log_midpoint(log_lower, log_upper),
+            guarantee="none",
+            engine="neural",
+            met=False,
+            log_lower=log_lower,
+            log_upper=log_upper,
+            log_certified_lower=log_lower,
+            log_certified_upper=log_upper,
             info={"reason": "timeout before the network had finished: the answer is the middle of certified bounds"},
-        )  # fmt: skip
+        )
     clipped = float(np.clip(estimate.log_prob, log_lower, log_upper))
     return estimate.replace(
         log_prob=clipped,

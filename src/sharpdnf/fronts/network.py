@@ -153,10 +153,15 @@ def _certified(solved: Solved, asked: Asked) -> Estimate:
         return exact_estimate(solved.log_prob, "frontier", delta=0.0, info=info).replace(**solved.interval())
     met = asked.guarantee == "bounds" or _narrow(solved, asked)
     return Estimate(
-        guarantee=asked.guarantee if met else "bounds", engine="frontier", delta=0.0, met=met, info=info,
-        epsilon=asked.epsilon if met and asked.guarantee != "bounds" else None, log_prob=solved.log_prob,
+        guarantee=asked.guarantee if met else "bounds",
+        engine="frontier",
+        delta=0.0,
+        met=met,
+        info=info,
+        epsilon=asked.epsilon if met and asked.guarantee != "bounds" else None,
+        log_prob=solved.log_prob,
         **solved.interval(),
-    )  # fmt: skip
+    )
 
 
 def _narrow(solved: Solved, asked: Asked) -> bool:
@@ -217,15 +222,10 @@ def _draw(
 ) -> _native.ReachSample:
     """Worlds, searched from the source, until so many successes or draws."""
     network = question.network
-    both = np.zeros(0, dtype=np.int64) if network.directed else np.arange(network.num_links)
-    start_of = np.concatenate([network.tail, network.head[both]])
-    order = np.argsort(start_of, kind="stable")
-    start = np.zeros(network.num_nodes + 1, dtype=np.int64)
-    np.cumsum(np.bincount(start_of, minlength=network.num_nodes), out=start[1:])
     return _native.reach(
-        start,
-        np.concatenate([network.head, network.tail[both]])[order],
-        np.concatenate([np.arange(network.num_links), both])[order].astype(np.int32),
+        network.tail,
+        network.head,
+        network.directed,
         network.prob,
         network.node_prob,
         source=question.terminals[0],
@@ -375,9 +375,16 @@ def expected_reached(
     width = network.num_nodes * (epsilon if met else anytime_width(samples, delta))
     value = float(np.clip(mean.sum(), low, high)) if samples else (low + high) / 2.0
     return Expectation(
-        value, max(low, value - width), min(high, value + width), "additive" if met else "none", epsilon, delta,
-        samples, seed, met,
-    )  # fmt: skip
+        value,
+        max(low, value - width),
+        min(high, value + width),
+        "additive" if met else "none",
+        epsilon,
+        delta,
+        samples,
+        seed,
+        met,
+    )
 
 
 def importance(

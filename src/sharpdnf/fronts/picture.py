@@ -169,7 +169,12 @@ def draw_png(network: Network, importance: FloatArray, terminals: tuple[int, ...
 
     scale = ScalarMappable(LogNorm(top * 10.0**-DECADES, top), LinearSegmentedColormap.from_list("importance", SCALE))
     figure.colorbar(
-        scale, ax=axis, orientation="horizontal", shrink=0.4, aspect=30, pad=0.01,
+        scale,
+        ax=axis,
+        orientation="horizontal",
+        shrink=0.4,
+        aspect=30,
+        pad=0.01,
         label="importance of a link; dark nodes are the terminals",
-    )  # fmt: skip
+    )
     figure.savefig(path, dpi=120)

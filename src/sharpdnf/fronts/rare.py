@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +24,9 @@ USEFUL = math.log(1.0 / 512.0)
 LARGEST_RATE = 700.0
 """Elements that fail with probability below exp(-LARGEST_RATE) are taken for perfect: they would add less than the
 smallest double."""
+
+Port = tuple[str | int, ...]
+"""Where an element ends: ("node", its number), or ("end", node, block, link) at a node that can fail itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,15 +105,15 @@ def _elements(question: Question, solved: Solved) -> Elements | None:
     """The blocks that were not finished as one network; None if nothing is left that can fail or be connected."""
     values, num_links = solved.values, solved.reduction.num_links
     certain = set(solved.reduction.needed)
-    same: dict[Any, Any] = {}
+    same: dict[Port, Port] = {}
 
-    def find(x: Any) -> Any:
+    def find(x: Port) -> Port:
         while same.setdefault(x, x) != x:
             same[x] = x = same[same[x]]
         return x
 
-    ends: list[tuple[list[Any], float]] = []
-    ports: dict[int, list[Any]] = {}
+    ends: list[tuple[list[Port], float]] = []
+    ports: dict[int, list[Port]] = {}
     terminals: set[int] = set()
     for part in solved.parts:
         if part.complete:  # given that it works, its terminals are one node
@@ -121,7 +123,7 @@ def _elements(question: Question, solved: Solved) -> Elements | None:
             continue
         terminals |= part.block.terminals
         for i, (u, v, variable) in enumerate(part.block.links):
-            own: list[Any] = []
+            own: list[Port] = []
             for node in (u, v):
                 fails = question.network.node_prob[node] < 1.0 and num_links + node not in certain
                 own.append(("end", node, id(part), i) if fails else ("node", node))
@@ -133,7 +135,7 @@ def _elements(question: Question, solved: Solved) -> Elements | None:
         if down < math.exp(-LARGEST_RATE):
             for other in own[1:]:
                 same[find(other)] = find(own[0])
-    number: dict[Any, int] = {}
+    number: dict[Port, int] = {}
     for node in sorted(terminals):
         number.setdefault(find(("node", node)), len(number))
     num_terminals = len(number)

@@ -170,9 +170,16 @@ class NeuralCounter:
         low, high, interval = self.interval(dnf, mean, delta)
         info = {"sigma": sigma, "interval": interval}
         return Estimate(
-            log_prob=mean, guarantee="none", engine="neural", log_lower=low, log_upper=high, seconds=seconds, info=info,
-            log_wmc=mean + dnf.log_scale, count=model_count(mean, dnf.num_vars),
-        )  # fmt: skip
+            log_prob=mean,
+            guarantee="none",
+            engine="neural",
+            log_lower=low,
+            log_upper=high,
+            seconds=seconds,
+            info=info,
+            log_wmc=mean + dnf.log_scale,
+            count=model_count(mean, dnf.num_vars),
+        )
 
     def interval(self, dnf: DNF, log_prob: float, delta: float) -> tuple[float, float, str]:
         """(log lower, log upper, what they are) around an estimate; (-inf, 0, why) where no interval can be given."""

@@ -162,9 +162,14 @@ def lstm_elementwise(gates: Tensor, cell: Tensor, gain: Tensor, shift: Tensor) -
 
 
 def _step(
-    gates: Tensor, with_base: bool, pairs: Sequence[Tensor], rows: slice, norms: tuple[Tensor, Tensor],
-    cell: Tensor, out: tuple[Tensor, Tensor],
-) -> None:  # fmt: skip
+    gates: Tensor,
+    with_base: bool,
+    pairs: Sequence[Tensor],
+    rows: slice,
+    norms: tuple[Tensor, Tensor],
+    cell: Tensor,
+    out: tuple[Tensor, Tensor],
+) -> None:
     """Writes the next (state, cell) of some rows into ``out``, which may be the current ones.
 
     ``gates`` gets the products of the inputs with their weights added, x_i W_i', before the elementwise half.

@@ -59,14 +59,26 @@ def evaluate(
         label = labels.get(member, dnf)
         rows.append(
             Row(
-                model=model, weights=weights, set=member.set, index=member.index, shift=member.shift,
-                n=member.num_vars, m=member.num_clauses, w=member.width, family=member.family,
-                epsilon=label.epsilon, log_label=label.log_label, log_prediction=estimate.log_prob,
-                log_lower=estimate.log_lower, log_upper=estimate.log_upper,
-                sigma=float(estimate.info.get("sigma", math.nan)), seconds=estimate.seconds or mean_seconds,
-                log_conditioned=conditioned(dnf), log_independent=log_independent(dnf),
+                model=model,
+                weights=weights,
+                set=member.set,
+                index=member.index,
+                shift=member.shift,
+                n=member.num_vars,
+                m=member.num_clauses,
+                w=member.width,
+                family=member.family,
+                epsilon=label.epsilon,
+                log_label=label.log_label,
+                log_prediction=estimate.log_prob,
+                log_lower=estimate.log_lower,
+                log_upper=estimate.log_upper,
+                sigma=float(estimate.info.get("sigma", math.nan)),
+                seconds=estimate.seconds or mean_seconds,
+                log_conditioned=conditioned(dnf),
+                log_independent=log_independent(dnf),
             )
-        )  # fmt: skip
+        )
     return rows
 
 

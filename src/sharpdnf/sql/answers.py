@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from sharpdnf.circuit import Circuit
 from sharpdnf.dnf import DNF, IntArray
 from sharpdnf.errors import did_you_mean
 from sharpdnf.sql.backends.columns import readable
 from sharpdnf.sql.backends.protocol import Clauses, LineageRows
 from sharpdnf.sql.counting import Counts
-from sharpdnf.sql.emit.lineage import Formulas, Rows
+from sharpdnf.sql.emit.circuits import AnyFormulas, CircuitFormulas
+from sharpdnf.sql.emit.lineage import Rows
 from sharpdnf.sql.expected import Expected
-from sharpdnf.sql.explain import influences, shares
+from sharpdnf.sql.explain import circuit_shares, influences, shares
 from sharpdnf.sql.picture import to_dot, to_json, to_svg
 from sharpdnf.sql.reasons import MEASURES, Reason, Reasons
 from sharpdnf.sql.ways import LINEAGE, Route
@@ -45,7 +48,7 @@ class Answers:
         labels: tuple[str, ...],
         values: Sequence[pa.ChunkedArray],
         counts: Counts,
-        formulas: Formulas,
+        formulas: AnyFormulas,
         formula_of_answer: IntArray,
         number_of_answer: IntArray,
         found: LineageRows,
@@ -165,10 +168,14 @@ class Answers:
         from rich.text import Text
 
         data = self.arrow()
-        cells = {name: [Text(_word(v)) for v in column.to_pylist()] for name, column in
-                 zip(data.column_names, data.slice(0, limit).columns, strict=True)}  # fmt: skip
-        wide = {name: 3 + max(Text(name).cell_len, *(min(FOLDED, cell.cell_len) for cell in column), 0)
-                for name, column in cells.items()}  # fmt: skip
+        cells = {
+            name: [Text(_word(v)) for v in column.to_pylist()]
+            for name, column in zip(data.column_names, data.slice(0, limit).columns, strict=True)
+        }
+        wide = {
+            name: 3 + max(Text(name).cell_len, *(min(FOLDED, cell.cell_len) for cell in column), 0)
+            for name, column in cells.items()
+        }
         names = data.column_names
         hidable = [*names[1 : names.index("prob")], "engine", "num_clauses"]
         while width is not None and hidable and sum(wide[name] for name in names) + 1 > width:
@@ -203,25 +210,35 @@ class Answers:
         number = int(self._formula_of_answer[index])
         if number < 0:
             return DNF.from_clauses([]), np.zeros(0, dtype=np.int64)
+        assert not isinstance(self._formulas, CircuitFormulas)
         whole = self._formulas.batch[number]
         used, inverse = np.unique(whole.literals >> 1, return_inverse=True)
         literals = (2 * inverse + (whole.literals & 1)).astype(np.int32)
         rows = self._formulas.row_of_var[used]
         return DNF(whole.indptr, literals, whole.prob[used]), rows
 
-    def lineage(self, index: int) -> DNF:
-        """The lineage of an answer as a DNF whose variables are named after the uncertain rows.
+    def lineage(self, index: int) -> DNF | Circuit:
+        """The lineage of an answer as a DNF whose variables are named after the uncertain rows; if it negates, as a
+        circuit.
 
         A row of a block of exclusive rows stands for the choice of that row after those before it were not chosen;
         a choice inside a large block is called ``choice`` and a number.
         """
+        if isinstance(self._formulas, CircuitFormulas):
+            self._check(index)
+            circuit, rows = self._formulas.batch.circuit(int(self._formula_of_answer[index]))
+            return replace(circuit, names=self._names(rows))
         dnf, rows = self._formula(index)
+        return DNF(dnf.indptr, dnf.literals, dnf.prob, names=self._names(rows))
+
+    def _names(self, rows: IntArray) -> tuple[str, ...]:
+        """A name for each variable, by the row behind it; the second of one name gets #2."""
         names = self._database.row_names(rows, self._reading)
         unique: dict[str, int] = {}
         for i, name in enumerate(names):
             seen = unique[name] = unique.get(name, 0) + 1
             names[i] = name if seen == 1 else f"{name}#{seen}"
-        return DNF(dnf.indptr, dnf.literals, dnf.prob, names=tuple(names))
+        return tuple(names)
 
     def lineage_json(self, index: int) -> str:
         """The lineage as JSON: the answer, the rows with their probabilities, and the clauses over them."""
@@ -262,12 +279,14 @@ class Answers:
         if measure not in MEASURES:
             meant = did_you_mean(measure, MEASURES)
             raise ValueError(f"measure must be one of {', '.join(MEASURES)}, not {measure!r}{meant}")
-        clauses = self._clauses(index)
         asked: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rng": 0}
-        if measure == "influence":
-            rows, found = influences(clauses, self._known, **asked)
+        if isinstance(self._formulas, CircuitFormulas):
+            circuit, of_var = self._formulas.batch.circuit(int(self._formula_of_answer[index]))
+            rows, found = circuit_shares(circuit, of_var, self._known, measure)
+        elif measure == "influence":
+            rows, found = influences(self._clauses(index), self._known, **asked)
         else:
-            rows, found = shares(clauses, self._known, measure, **asked)
+            rows, found = shares(self._clauses(index), self._known, measure, **asked)
         places = found.ranking()[:top]
         order = [place.variable - 1 for place in places]
         names = self._database.row_names(rows[order], self._reading)

@@ -8,17 +8,21 @@ from typing import Any
 
 import numpy as np
 
+from sharpdnf.circuit import Circuit
+from sharpdnf.circuit_compile import compile_circuit
 from sharpdnf.compiled import Compiled
 from sharpdnf.dnf import DNF, FloatArray, IntArray, LitArray
 from sharpdnf.engines.front import Seed, make_limit, make_rng
-from sharpdnf.errors import NotMetWarning
+from sharpdnf.errors import NotMetWarning, SQLError
 from sharpdnf.sensitivity import Influence, compile_within, exact_influence, influence
-from sharpdnf.shapley import banzhaf, shapley
+from sharpdnf.shapley import banzhaf, shapley, shares_of
 from sharpdnf.sql.backends.protocol import Clauses
 from sharpdnf.sql.emit.lineage import Rows, build, possible
 
 TOGETHER = 2_000_000
 """How many probabilities one evaluation under many vectors may hold: 16 MB of doubles."""
+CIRCUIT_SECONDS = 10.0
+"""For compiling a lineage that negates."""
 SAMPLE_SECONDS = 20.0
 """How many seconds sampling may take for all rows of blocks together, unless the caller's timeout is shorter."""
 
@@ -80,6 +84,21 @@ def shares(
     dnf = DNF.from_arrays(clauses.indptr, (2 * variable).astype(np.int32), known.prob[rows])
     value = shapley if measure == "shapley" else banzhaf
     return rows.astype(np.int64), value(dnf, epsilon=epsilon, delta=delta, rng=rng)
+
+
+def circuit_shares(circuit: Circuit, rows: IntArray, known: Rows, measure: str) -> tuple[IntArray, Influence]:
+    """(rows, the influence, Banzhaf or Shapley value of each) of an answer whose lineage negates.
+
+    Only where the circuit compiles and its rows are independent: then each row is a variable.
+    """
+    if bool((rows < 0).any()) or bool((known.block[rows] >= 0).any()):
+        raise SQLError("explain() knows no lineage with negation over exclusive rows: lineage(i) is the circuit")
+    compiled = compile_circuit(circuit, make_limit(CIRCUIT_SECONDS, None))
+    if compiled is None:
+        raise SQLError(f"this lineage does not compile within {CIRCUIT_SECONDS:g} s: lineage(i) is the circuit")
+    if measure == "influence":
+        return rows, exact_influence(compiled.gradient(circuit.prob)[1])
+    return rows, exact_influence(shares_of(compiled, circuit.num_vars, measure))
 
 
 def _alternatives(rows: IntArray, known: Rows) -> tuple[IntArray, IntArray]:

@@ -59,8 +59,15 @@ START = (
     "import sys; at = next((i for i, p in enumerate(sys.path) if p.endswith('-packages')), len(sys.path)); "
     "sys.path.insert(at, sys.argv[1]); from sharpdnf.sql.sandbox_worker import serve; serve()"
 )
-RAISED = ("SQLError", "UnsupportedSQL", "SQLTimeout", "UncertainTableError", "LimitError", "UnknownEngine",
-          "InvalidFormula")  # fmt: skip
+RAISED = (
+    "SQLError",
+    "UnsupportedSQL",
+    "SQLTimeout",
+    "UncertainTableError",
+    "LimitError",
+    "UnknownEngine",
+    "InvalidFormula",
+)
 WARNED = ("NoUncertainTable", "NotMetWarning")
 
 
@@ -169,9 +176,14 @@ class Sandbox:
         elif rng is not None:
             rng = int(rng)
         options = {
-            "guarantee": guarantee, "epsilon": epsilon, "delta": delta, "rng": rng, "timeout": seconds,
-            "threads": min(threads or self.limits.threads, self.limits.threads), "engine": engine,
-        }  # fmt: skip
+            "guarantee": guarantee,
+            "epsilon": epsilon,
+            "delta": delta,
+            "rng": rng,
+            "timeout": seconds,
+            "threads": min(threads or self.limits.threads, self.limits.threads),
+            "engine": engine,
+        }
         with self._lock:
             said, data = self._ask({"do": "sql", "query": query, "options": options}, seconds)
             answers = SandboxAnswers(self, said, from_bytes(data), self._generation)
@@ -262,8 +274,15 @@ class SandboxAnswers(Answers):
             return self._table.column(name).to_numpy()
 
         near = column("near_cut") if "near_cut" in columns else None
-        self.counts = Counts(column("prob"), column("lower"), column("upper"), column("guarantee"), column("engine"),
-                             table.column(met).to_numpy(), near)  # fmt: skip
+        self.counts = Counts(
+            column("prob"),
+            column("lower"),
+            column("upper"),
+            column("guarantee"),
+            column("engine"),
+            table.column(met).to_numpy(),
+            near,
+        )
 
     def arrow(self) -> pa.Table:
         """As ``Answers.arrow``."""
@@ -302,10 +321,14 @@ class _Worker:
         single = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
         self.process = subprocess.Popen(
             [sys.executable, "-I", "-c", START, str(home)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd="/", close_fds=True,
-            start_new_session=True, env={**kept, **single, "MALLOC_ARENA_MAX": "2", "HOME": "/nonexistent",
-                                         "LC_ALL": "C.UTF-8", "TZ": "UTC"},
-        )  # fmt: skip
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            close_fds=True,
+            start_new_session=True,
+            env={**kept, **single, "MALLOC_ARENA_MAX": "2", "HOME": "/nonexistent", "LC_ALL": "C.UTF-8", "TZ": "UTC"},
+        )
         assert self.process.stdin is not None and self.process.stdout is not None
         self._in, self._out = self.process.stdin.fileno(), self.process.stdout.fileno()
         for pipe in (self._in, self._out):

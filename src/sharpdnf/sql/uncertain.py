@@ -88,9 +88,7 @@ class Declared:
         relation, text = self.uncertain.relation, sql.lower()
         needed = {*self.probability.columns, *self.block_columns}
         everything = "*" in text
-        return tuple(
-            c for c in relation.columns if everything or c in needed or c.lower().replace('"', '""') in text
-        )  # fmt: skip
+        return tuple(c for c in relation.columns if everything or c in needed or c.lower().replace('"', '""') in text)
 
 
 def declare(backend: Backend, relation: Relation, prob: str, block: tuple[str, ...], base: int) -> Declared:

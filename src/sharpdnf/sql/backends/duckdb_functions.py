@@ -69,7 +69,16 @@ class Listing:
 
 
 class FunctionList:
-    """The functions of one connection, read again when the catalog changed."""
+    """The functions of one connection, read again when the catalog changed.
+
+    A stamp is the number that DuckDB gave to a catalog entry made just now. These numbers come from one counter that
+    only grows, and making our own entry takes a fixed number of them, the step, which is measured by making two
+    entries with nothing in between. So if the next stamp is one step after the last, nobody else has made an entry and
+    the list in memory is still right; at any other distance it is read again. The list is read between two stamps: if
+    they are not one step apart, an entry was made meanwhile, the list may be half old, and no step is kept, so that
+    it is read again the next time. Without that check, a macro made by another thread in that moment would be missed,
+    and a query that calls it would be counted as if it read no table.
+    """
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self.connection = connection
