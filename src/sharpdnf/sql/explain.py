@@ -71,7 +71,7 @@ def influences(
 
 
 def shares(
-    clauses: Clauses, known: Rows, measure: str, *, epsilon: float = 0.05, delta: float = 0.05, rng: Seed = None
+    clauses: Clauses, known: Rows, *, measure: str, epsilon: float = 0.05, delta: float = 0.05, rng: Seed = None
 ) -> tuple[IntArray, Influence]:
     """(rows, the Banzhaf or Shapley value of each) of one answer: a coalition of rows wins if it holds a clause.
 
