@@ -13,7 +13,7 @@ from sharpdnf.sql.backends.names import quoted
 from sharpdnf.sql.backends.protocol import ROW_ID, Backend, LineageRows, Shape
 from sharpdnf.sql.backends.rows import sorted_keys
 from sharpdnf.sql.emit.gates import Gates
-from sharpdnf.sql.emit.stages import BASE, Absent, AllOf, Counted, Decision, Formula, Found, Gathered, Step
+from sharpdnf.sql.emit.stages import BASE, Absent, AllOf, Counted, Decision, Formula, Found, Gathered, Stage, Step
 
 
 @dataclass(slots=True)
@@ -37,17 +37,25 @@ class Events:
                 first, last = ranges[stage.name]
                 if first < last:
                     decided = self._decided(stage.formula, first, last - first, backend)
-                    self.gate_of[first:last] = self.gates.both([self.gate_of[first:last], decided])
+                    needed = [] if stage.alone else [self.gate_of[first:last]]
+                    self.gate_of[first:last] = self.gates.both([*needed, decided])
                 continue
             base = len(self.gate_of)
             name = quoted(stage.name).sql(backend.dialect.name)
             backend.execute(f"CREATE TEMP TABLE {name} AS {stage.select.replace(BASE, str(base))}")
             if isinstance(stage, Gathered):
                 continue
-            columns = "".join(f', "_l{i}"' for i in range(stage.lineage))
-            own = backend.lineage(f'SELECT "{ROW_ID}" AS "_c0"{columns} FROM {name}', Shape(1, 0, stage.lineage, 0))
-            self.gate_of = np.concatenate([self.gate_of, self.answers(own)])
+            self.gate_of = np.concatenate([self.gate_of, self._candidates(stage, name, base, backend)])
             ranges[stage.name] = base, len(self.gate_of)
+
+    def _candidates(self, stage: Stage, name: str, base: int, backend: Backend) -> IntArray:
+        """That the rows of each candidate are there; TRUE where a decision will say more."""
+        if stage.counted:
+            last = backend.rows(f'SELECT max("{ROW_ID}") FROM {name}')[0][0]
+            return np.full(0 if last is None else int(last) - base + 1, self.gates.true)
+        columns = "".join(f', "_l{i}"' for i in range(stage.lineage))
+        own = backend.lineage(f'SELECT "{ROW_ID}" AS "_c0"{columns} FROM {name}', Shape(1, 0, stage.lineage, 0))
+        return self.answers(own)
 
     def answers(self, found: LineageRows) -> IntArray:
         """The event of each answer: that one of its clauses holds."""
