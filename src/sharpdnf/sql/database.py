@@ -458,7 +458,7 @@ class ProbDB:
             kept = first_answers(plan, found.answers, formulas.possible)
             counts = count_some(batch, kept, options)
         answers = self._answers(plan, found, formulas, counts, kept, options, known, reading)
-        answers.route = route
+        answers.route, answers.given = route, bool(evidence)
         return answers
 
     def _run(self, plan: Plan, events: Events | None) -> LineageRows:
