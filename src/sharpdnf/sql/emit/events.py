@@ -14,6 +14,7 @@ from sharpdnf.sql.backends.protocol import ROW_ID, Backend, LineageRows, Shape
 from sharpdnf.sql.backends.rows import sorted_keys
 from sharpdnf.sql.emit.gates import Gates
 from sharpdnf.sql.emit.stages import BASE, Absent, AllOf, Counted, Decision, Formula, Found, Gathered, Stage, Step
+from sharpdnf.sql.refusal import refuse
 
 
 @dataclass(slots=True)
@@ -81,12 +82,14 @@ class Events:
         return self.gates.both(parts) if isinstance(formula, AllOf) else self.gates.both(parts, OR)
 
     def _counted(self, formula: Counted, base: int, count: int, backend: Backend) -> IntArray:
-        """Compares the number of rows that are there with a number, for each candidate."""
+        """Compares the number of rows that are there with a number, for each candidate; nan is above all numbers."""
         known, number = np.ones(count, dtype=bool), np.zeros(count)
         if formula.number.upper().startswith(("SELECT", "WITH")):
             asked = backend.numbers(formula.number, 3)
             place = asked[:, 0].astype(np.int64) - base
-            known[place], number[place] = asked[:, 1] > 0.0, asked[:, 2]
+            if (asked[:, 1] < 0.0).any():
+                refuse("COUNT compared with a text", "cast it to a number")
+            known[place], number[place] = asked[:, 1] > 0.0, np.nan_to_num(asked[:, 2], nan=np.inf, posinf=np.inf)
         else:
             number[:] = float(formula.number)
         rows = backend.lineage(formula.sql, Shape(int(formula.keyed), 0, formula.lineage, int(formula.values)))

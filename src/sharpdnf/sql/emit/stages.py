@@ -59,7 +59,7 @@ class Counted:
     lineage: int
     compare: Literal[">=", ">", "<=", "<", "=", "<>"]
     number: str
-    """The SELECT of (candidate, 1 if the number is known, the number); or the number itself, as text."""
+    """The SELECT of (candidate, 1 if the number is known and -1 if it is none, the number); or the number as text."""
     keyed: bool = True
     """False where the rows are about no candidate in particular."""
     values: bool = False

@@ -172,6 +172,11 @@ def _threshold(context: Lifting, condition: Aggregated, candidates: Source, othe
     known = for_candidates(candidates, [], [])
     flag = exp.Case(ifs=[exp.If(this=exp.Is(this=exp.paren(other.copy()), expression=exp.Null()),
                                 true=exp.Literal.number(0))], default=exp.Literal.number(1))  # fmt: skip
+    if context.binding.dialect.affinities:  # a text compares with a number by its column's affinity
+        kind = exp.Anonymous(this="typeof", expressions=[other.copy()])
+        names = [exp.Literal.string(name) for name in ("integer", "real", "null")]
+        text = exp.If(this=exp.Not(this=exp.In(this=kind, expressions=names)), true=exp.Literal.number(-1))
+        flag.set("ifs", [text, *flag.args["ifs"]])
     value = exp.Coalesce(this=exp.cast(other.copy(), "DOUBLE"), expressions=[exp.Literal.number(0)])
     known.items += [Item("", None, flag), Item("", None, value)]
     return context.statement(known)[0]
