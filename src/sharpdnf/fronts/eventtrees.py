@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from sharpdnf.fronts.expressions import Expression, operation
 from sharpdnf.fronts.safexml import Element, shown
-from sharpdnf.fronts.treemodel import Formula, House, Sequence
+from sharpdnf.fronts.treemodel import House, Sequence, TreeFormula
 
 if TYPE_CHECKING:
     from sharpdnf.fronts.openpsa import Reader
@@ -27,7 +27,7 @@ MAX_STEPS = 100
 class Trail:
     """What was collected so far on one way through the event trees."""
 
-    formulas: tuple[tuple[Formula, House], ...] = ()
+    formulas: tuple[tuple[TreeFormula, House], ...] = ()
     expressions: tuple[Expression, ...] = ()
     house: House = frozenset()
 
