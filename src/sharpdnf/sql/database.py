@@ -31,6 +31,7 @@ from sharpdnf.sql.ordering import choose_answers, first_answers
 from sharpdnf.sql.parse.allowed import check_functions
 from sharpdnf.sql.parse.faithful import standing
 from sharpdnf.sql.plan import Plan, make_plan
+from sharpdnf.sql.reach import Reach, answer, make_reach
 from sharpdnf.sql.topk import decide
 from sharpdnf.sql.uncertain import (
     COPY,
@@ -45,7 +46,7 @@ from sharpdnf.sql.uncertain import (
     has_changed,
     layout,
 )
-from sharpdnf.sql.ways import LINEAGE, WORLDS, Route, choose
+from sharpdnf.sql.ways import LINEAGE, NETWORK, WORLDS, Route, choose
 from sharpdnf.sql.worlds.answers import row_answers
 from sharpdnf.sql.worlds.play import NotKeptApart, play
 from sharpdnf.sql.worlds.script import Script, make_script
@@ -228,12 +229,13 @@ class ProbDB:
             self._rows = Rows(prob, block)
         return self._rows
 
-    def _choose(self, query: str, way: str | None = None) -> tuple[Plan | Script, Route]:
+    def _choose(self, query: str, way: str | None = None) -> tuple[Plan | Reach | Script, Route]:
         """The plan of the strongest way that can answer a query, and why no stronger one can."""
         uncertain = self._uncertain()
-        found: tuple[Plan | Script, Route] = choose(
+        found: tuple[Plan | Reach | Script, Route] = choose(
             [
                 (LINEAGE, lambda: self._plan(query)),
+                (NETWORK, lambda: make_reach(query, self.backend, uncertain)),
                 (WORLDS, lambda: make_script(query, self.backend, uncertain)),
             ],
             way,
@@ -266,6 +268,25 @@ class ProbDB:
             self.refresh()
             plan = make_plan(query, self.backend, self._uncertain())
         raise SQLError("the uncertain tables change faster than the query can be planned")
+
+    def _network(self, query: str, reach: Reach, options: Options, route: Route, *, insist: bool) -> Answers:
+        """What can be reached over uncertain links; by worlds if the data are not fit for a network."""
+        for _ in range(ATTEMPTS):
+            with self.backend.snapshot(), watched(self.backend, options.timeout):
+                if self._brought_up_to_date(f"{query} {self._declared[reach.key].copy}") is not None:
+                    try:
+                        return answer(self, reach, self._declared[reach.key], options, route)
+                    except UnsupportedSQL as error:
+                        if insist:
+                            raise
+                        refusals = (*route.refusals, (NETWORK, str(error)))
+                        break
+            with watched(self.backend, options.timeout):
+                self.refresh()
+                reach = make_reach(query, self.backend, self._uncertain())
+        else:
+            raise SQLError("the uncertain tables change faster than the query can be planned")
+        return self._worlds(query, reach.script, options, Route(WORLDS, refusals))
 
     def _worlds(self, query: str, script: Script, options: Options, route: Route) -> Answers:
         """Plays the worlds of a query, about the data of one moment."""
@@ -367,6 +388,9 @@ class ProbDB:
             if isinstance(chosen, Plan):
                 plan, found = self._lineage(query, chosen)
             known, reading = self.known_rows(), self.readings
+        if isinstance(chosen, Reach):
+            with self.backend.lock:
+                return self._network(query, chosen, options, route, insist=way == NETWORK)
         if isinstance(chosen, Script):
             with self.backend.lock:
                 return self._worlds(query, chosen, options, route)
