@@ -108,7 +108,7 @@ def test_other_recursion_goes_by_worlds_and_is_right(database: Database) -> None
     expected = expected_answers(database, world, OTHERS)
     with opened(database, world) as db:
         for query, wanted in zip(OTHERS, expected, strict=True):
-            answers = db.sql(query)
+            answers = db.sql(query, aggregates="rows")
             assert answers.route.way == "worlds", query
             assert "network" in dict(answers.route.refusals)
             assert table_of(answers) == pytest.approx(dict(wanted), abs=1e-9), query

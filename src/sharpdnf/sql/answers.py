@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sharpdnf.circuit import Circuit
 from sharpdnf.dnf import DNF, IntArray
+from sharpdnf.errors import SQLError, needs_extra
 from sharpdnf.sql.backends.columns import readable
-from sharpdnf.sql.backends.protocol import LineageRows
+from sharpdnf.sql.backends.protocol import Clauses, LineageRows
 from sharpdnf.sql.counting import Counts
-from sharpdnf.sql.emit.lineage import Formulas, Rows
+from sharpdnf.sql.emit.circuits import AnyFormulas, CircuitFormulas
+from sharpdnf.sql.emit.lineage import Rows
 from sharpdnf.sql.expected import Expected
 from sharpdnf.sql.explain import influences
 from sharpdnf.sql.ways import LINEAGE, Route
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sharpdnf.sql.database import ProbDB
+    from sharpdnf.sql.module import AnswersModule, Lineage
 
 COLUMNS = ("prob", "lower", "upper", "guarantee", "engine", "num_clauses")
 
@@ -59,7 +63,7 @@ class Answers:
         labels: tuple[str, ...],
         values: Sequence[pa.ChunkedArray],
         counts: Counts,
-        formulas: Formulas,
+        formulas: AnyFormulas,
         formula_of_answer: IntArray,
         number_of_answer: IntArray,
         found: LineageRows,
@@ -74,6 +78,8 @@ class Answers:
         self._database, self._expected = database, expected
         self._known, self._reading = known, reading
         self.route = Route(LINEAGE)
+        self.given = False
+        """Whether the probabilities are those under evidence."""
 
     def __len__(self) -> int:
         return len(self.counts.prob)
@@ -199,25 +205,65 @@ class Answers:
         number = int(self._formula_of_answer[index])
         if number < 0:
             return DNF.from_clauses([]), np.zeros(0, dtype=np.int64)
+        assert not isinstance(self._formulas, CircuitFormulas)
         whole = self._formulas.batch[number]
         used, inverse = np.unique(whole.literals >> 1, return_inverse=True)
         literals = (2 * inverse + (whole.literals & 1)).astype(np.int32)
         rows = self._formulas.row_of_var[used]
         return DNF(whole.indptr, literals, whole.prob[used]), rows
 
-    def lineage(self, index: int) -> DNF:
-        """The lineage of an answer as a DNF whose variables are named after the uncertain rows.
+    def lineage(self, index: int) -> DNF | Circuit:
+        """The lineage of an answer as a DNF whose variables are named after the uncertain rows; if it negates, as a
+        circuit.
 
         A row of a block of exclusive rows stands for the choice of that row after those before it were not chosen;
         a choice inside a large block is called ``choice`` and a number.
         """
+        if isinstance(self._formulas, CircuitFormulas):
+            self._check(index)
+            circuit, rows = self._formulas.batch.circuit(int(self._formula_of_answer[index]))
+            return replace(circuit, names=self._names(rows))
         dnf, rows = self._formula(index)
+        return DNF(dnf.indptr, dnf.literals, dnf.prob, names=self._names(rows))
+
+    def _names(self, rows: IntArray) -> tuple[str, ...]:
+        """A name for each variable, by the row behind it; the second of one name gets #2."""
         names = self._database.row_names(rows, self._reading)
         unique: dict[str, int] = {}
         for i, name in enumerate(names):
             seen = unique[name] = unique.get(name, 0) + 1
             names[i] = name if seen == 1 else f"{name}#{seen}"
-        return DNF(dnf.indptr, dnf.literals, dnf.prob, names=tuple(names))
+        return tuple(names)
+
+    def module(self, **options: Any) -> AnswersModule:
+        """The answers as a layer of torch: probabilities of the uncertain rows in, log P of every answer out.
+
+        So probabilities of rows can be learned from answers that are known to be right or wrong. ``module().rows``
+        names the rows, in the order in which their probabilities go in; the options are those of
+        ``sharpdnf.torch.Probability``.
+        """
+        with needs_extra("learning from answers", "neural"):
+            from sharpdnf.sql.module import AnswersModule, uncertain_rows
+
+        if type(self) is not Answers or self.given:
+            raise SQLError("module() needs the lineage of the answers themselves: ask without evidence, for the rows")
+        lineages = [self._lineage(index) for index in range(len(self))]
+        numbers = uncertain_rows(lineages)
+        names = self._database.row_names(numbers, self._reading)
+        return AnswersModule(lineages, numbers, names, self._known, **options)
+
+    def _lineage(self, index: int) -> Lineage:
+        """What an answer needs, in terms of the numbers of uncertain rows; negation makes it a circuit."""
+        number = int(self._formula_of_answer[index])
+        if isinstance(self._formulas, CircuitFormulas) and number >= 0:
+            return self._formulas.batch.circuit(number)
+        return self._clauses(index)
+
+    def _clauses(self, index: int) -> Clauses | bool:
+        """What an answer needs, as clauses over uncertain rows; True or False if it does not depend on them."""
+        indptr, number = self._found.indptr, self._number_of_answer[index]
+        first, last = indptr[number : number + 2] if number + 1 < len(indptr) else (0, 0)
+        return self._found.clauses.take(np.arange(first, last)) if last > first else bool(self.counts.prob[index] > 0.5)
 
     def explain(self, index: int, top: int = 5) -> list[Reason]:
         """The rows whose presence changes the answer's probability most.
@@ -227,10 +273,12 @@ class Answers:
         Every reason says its standard error and which places it may have.
         """
         self._check(index)
-        indptr, number = self._found.indptr, self._number_of_answer[index]
-        first, last = indptr[number : number + 2] if number + 1 < len(indptr) else (0, 0)  # no row, no reason
-        known = self._known
-        rows, found = influences(self._found.clauses.take(np.arange(first, last)), known, rng=0)
+        if isinstance(self._formulas, CircuitFormulas):
+            raise SQLError("explain() knows no lineage with negation yet: r.lineage(i) is the circuit")
+        known, clauses = self._known, self._clauses(index)
+        if isinstance(clauses, bool):
+            return []  # no row, no reason
+        rows, found = influences(clauses, known, rng=0)
         places = found.ranking()[:top]
         order = [place.variable - 1 for place in places]
         names = self._database.row_names(rows[order], self._reading)

@@ -13,9 +13,12 @@ import numpy.typing as npt
 from sharpdnf.dnf import Batch, FloatArray, IntArray
 from sharpdnf.engines.front import make_seed
 from sharpdnf.engines.many import count_many
+from sharpdnf.sql.emit.circuits import Conditioned, Countable, some
 from sharpdnf.sql.emit.lineage import select
 
 Progress = Callable[[int, int], None]
+SUMMARY = "summary"
+"""One answer a group, with the distribution of its aggregates; the alternative is one for every row: "rows"."""
 CHUNK = 2_000
 """How many formulas are counted between two reports of progress."""
 
@@ -35,6 +38,7 @@ class Options:
     numbers: IntArray | None = None
     """Where only some answers are counted: their places among all answers, which decide their draws. None counts all.
     """
+    aggregates: str = SUMMARY
 
     @property
     def timeout(self) -> float | None:
@@ -71,10 +75,15 @@ class Counts:
         )
 
 
-def count_batch(batch: Batch, options: Options) -> Counts:
+def count_batch(batch: Countable, options: Options) -> Counts:
     """Counts every formula; delta holds for each of them."""
     if not len(batch):
         return empty()
+    if not isinstance(batch, Batch):
+        from sharpdnf.sql.circuits import count_circuits
+        from sharpdnf.sql.evidence import count_conditioned
+
+        return count_conditioned(batch, options) if isinstance(batch, Conditioned) else count_circuits(batch, options)
     table = count_many(
         batch,
         guarantee=options.guarantee,
@@ -97,9 +106,9 @@ def count_batch(batch: Batch, options: Options) -> Counts:
     )
 
 
-def count_with_progress(batch: Batch, options: Options) -> Counts:
+def count_with_progress(batch: Countable, options: Options) -> Counts:
     """As ``count_batch``, reporting (done, all) after every chunk of formulas."""
-    if options.progress is None or len(batch) <= CHUNK:
+    if options.progress is None or len(batch) <= CHUNK or not isinstance(batch, Batch):
         counts = count_batch(batch, options)
         if options.progress is not None:
             options.progress(len(batch), len(batch))
@@ -113,11 +122,11 @@ def count_with_progress(batch: Batch, options: Options) -> Counts:
     return concatenate(parts)
 
 
-def count_some(batch: Batch, kept: IntArray, options: Options) -> Counts:
+def count_some(batch: Countable, kept: IntArray, options: Options) -> Counts:
     """As ``count_with_progress``, for the formulas ``kept`` alone; their draws are those that they have among all."""
     if len(kept) == len(batch):
         return count_with_progress(batch, options)
-    return count_batch(select(batch, kept), options.replace(numbers=kept))
+    return count_batch(some(batch, kept), options.replace(numbers=kept))
 
 
 def concatenate(parts: list[Counts]) -> Counts:

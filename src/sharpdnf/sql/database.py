@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 import time
 import warnings
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -17,21 +16,29 @@ from sqlglot.errors import SqlglotError
 from sharpdnf.dnf import IntArray
 from sharpdnf.errors import NoUncertainTable, SQLError, UncertainTableError, UnsupportedSQL
 from sharpdnf.estimate import check_tolerance
+from sharpdnf.sql.aggregates import read_groups
 from sharpdnf.sql.answers import Answers
 from sharpdnf.sql.backends.names import quoted
 from sharpdnf.sql.backends.parameters import Parameters, with_values
 from sharpdnf.sql.backends.protocol import Backend, LineageRows, Relation, Uncertain
 from sharpdnf.sql.bind.scope import UnknownColumn
 from sharpdnf.sql.bind.tables import Environment, Tables
-from sharpdnf.sql.counting import Counts, Options, Progress, certain, count_some
-from sharpdnf.sql.emit.lineage import Formulas, Rows, build
+from sharpdnf.sql.closed import ClosedPlan, plan_closed
+from sharpdnf.sql.closed import answer as closed_answers
+from sharpdnf.sql.counting import SUMMARY, Counts, Options, Progress, certain, count_some
+from sharpdnf.sql.emit.circuits import AnyFormulas, Countable, formulas_of
+from sharpdnf.sql.emit.events import Events
+from sharpdnf.sql.emit.lineage import Rows
+from sharpdnf.sql.emit.stages import Decision, statements
+from sharpdnf.sql.evidence import Evidence, Given, as_evidence, check_possible, conditioned, parts_of
 from sharpdnf.sql.expected import expected_values
 from sharpdnf.sql.limits import watched
 from sharpdnf.sql.ordering import choose_answers, first_answers
 from sharpdnf.sql.parse.allowed import check_functions
 from sharpdnf.sql.parse.faithful import standing
 from sharpdnf.sql.plan import Plan, make_plan
-from sharpdnf.sql.reach import Reach, answer, make_reach
+from sharpdnf.sql.reach import Links, Reach, make_reach, network_answers, read_links
+from sharpdnf.sql.refusal import refuse
 from sharpdnf.sql.topk import decide
 from sharpdnf.sql.uncertain import (
     COPY,
@@ -46,8 +53,8 @@ from sharpdnf.sql.uncertain import (
     has_changed,
     layout,
 )
-from sharpdnf.sql.ways import LINEAGE, NETWORK, WORLDS, Route, choose
-from sharpdnf.sql.worlds.answers import row_answers
+from sharpdnf.sql.ways import CIRCUIT, CLOSED, LINEAGE, NETWORK, WORLDS, Route, choose
+from sharpdnf.sql.worlds.answers import group_answers, row_answers
 from sharpdnf.sql.worlds.play import NotKeptApart, play
 from sharpdnf.sql.worlds.script import Script, make_script
 
@@ -73,6 +80,7 @@ class ProbDB:
         self.readings = 0
         """How often all numbers were given anew: older answers have other ones."""
         self._closed = False
+        self._evidence: tuple[Evidence, ...] = ()
 
     def close(self) -> None:
         """Drops the numbered rows, and closes the connection unless it was given to ``connect``."""
@@ -229,23 +237,28 @@ class ProbDB:
             self._rows = Rows(prob, block)
         return self._rows
 
-    def _choose(self, query: str, way: str | None = None) -> tuple[Plan | Reach | Script, Route]:
+    def _choose(
+        self, query: str, options: Options, way: str | None = None, after: Route | None = None
+    ) -> tuple[Plan | ClosedPlan | Reach | Script, Route]:
         """The plan of the strongest way that can answer a query, and why no stronger one can."""
         uncertain = self._uncertain()
-        found: tuple[Plan | Reach | Script, Route] = choose(
+        found: tuple[Plan | ClosedPlan | Reach | Script, Route] = choose(
             [
-                (LINEAGE, lambda: self._plan(query)),
+                (LINEAGE, lambda: self._plan(query, circuits=False)),
+                (CIRCUIT, lambda: self._plan(query, circuits=True)),
+                (CLOSED, lambda: plan_closed(query, self.backend, uncertain, options.aggregates)),
                 (NETWORK, lambda: make_reach(query, self.backend, uncertain)),
                 (WORLDS, lambda: make_script(query, self.backend, uncertain)),
             ],
             way,
+            after,
         )
         return found
 
-    def _plan(self, query: str) -> Plan:
+    def _plan(self, query: str, *, circuits: bool) -> Plan:
         """As ``make_plan``; a name that only the rewriter does not find is no mistake of the query's."""
         try:
-            return make_plan(query, self.backend, self._uncertain())
+            return make_plan(query, self.backend, self._uncertain(), circuits=circuits)
         except UnknownColumn as error:
             if self.backend.describe(standing(query, self.backend.dialect)) is None:
                 raise
@@ -255,42 +268,54 @@ class ProbDB:
         """Which way a query would go, and why not a stronger one; nothing is run."""
         with watched(self.backend):
             self._check_open()
-            return self._choose(query)[1]
+            return self._choose(query, Options())[1]
 
-    def _lineage(self, query: str, plan: Plan) -> tuple[Plan, LineageRows]:
-        """The plan of a query and its rows, about the data of one moment."""
+    def _by_closed_forms(self, query: str, plan: ClosedPlan, route: Route) -> Answers:
+        """The distributions of aggregates over independent rows."""
+
+        def again() -> Plan:
+            return plan_closed(query, self.backend, self._uncertain(), SUMMARY).rows
+
+        _, found, _, _ = self._lineage(again, plan.rows)
+        return closed_answers(self, plan, found, self.known_rows(), route)
+
+    def _lineage(
+        self, again: Callable[[], Plan], plan: Plan, evidence: tuple[Evidence, ...] = ()
+    ) -> tuple[Plan, LineageRows, Events | None, IntArray]:
+        """The plan of a query, its rows, its events and those that must hold by the evidence, of one moment."""
         for _ in range(ATTEMPTS):
+            known = [make_plan(entry.sql, self.backend, self._uncertain()) for entry in evidence]
             with self.backend.snapshot():
-                sql = self._brought_up_to_date(plan.sql)
-                if sql is not None:
-                    current = replace(plan, sql=sql)
-                    return current, self._run(current)
+                renamed = self._brought_up_to_date("\n".join(p.text for p in (plan, *known)))
+                if renamed is not None:
+                    current = plan.renamed(renamed)
+                    needed = bool(plan.steps or evidence)
+                    events = Events.over(len(self.known_rows().prob)) if needed else None
+                    found = self._run(current, events)
+                    parts = [np.zeros(0, dtype=np.int64)]
+                    for entry, other in zip(evidence, known, strict=True):
+                        assert events is not None
+                        answers = events.answers(self._run(other.renamed(renamed), events))
+                        parts.append(parts_of(events.gates, answers, entry))
+                    return current, found, events, np.concatenate(parts)
             self.refresh()
-            plan = make_plan(query, self.backend, self._uncertain())
+            plan = again()
         raise SQLError("the uncertain tables change faster than the query can be planned")
 
-    def _network(self, query: str, reach: Reach, options: Options, route: Route, *, insist: bool) -> Answers:
-        """What can be reached over uncertain links; by worlds if the data are not fit for a network."""
+    def _links(self, query: str, reach: Reach) -> tuple[Reach, Links]:
+        """The network that a recursion asks about, of one moment; UnsupportedSQL if the rows are none."""
         for _ in range(ATTEMPTS):
-            with self.backend.snapshot(), watched(self.backend, options.timeout):
+            with self.backend.snapshot():
                 if self._brought_up_to_date(f"{query} {self._declared[reach.key].copy}") is not None:
-                    try:
-                        return answer(self, reach, self._declared[reach.key], options, route)
-                    except UnsupportedSQL as error:
-                        if insist:
-                            raise
-                        refusals = (*route.refusals, (NETWORK, str(error)))
-                        break
-            with watched(self.backend, options.timeout):
-                self.refresh()
-                reach = make_reach(query, self.backend, self._uncertain())
-        else:
-            raise SQLError("the uncertain tables change faster than the query can be planned")
-        return self._worlds(query, reach.script, options, Route(WORLDS, refusals))
+                    return reach, read_links(self.backend, reach, self._declared[reach.key])
+            self.refresh()
+            reach = make_reach(query, self.backend, self._uncertain())
+        raise SQLError("the uncertain tables change faster than the query can be planned")
 
     def _worlds(self, query: str, script: Script, options: Options, route: Route) -> Answers:
         """Plays the worlds of a query, about the data of one moment."""
         together = True
+        groups = read_groups(script.tree, self.backend) if options.aggregates == SUMMARY else None
         for _ in range(ATTEMPTS):
             copies = {self._declared[reading.key].copy for reading in script.readings()}
             try:
@@ -301,8 +326,10 @@ class ProbDB:
                         tables = {reading.key: self._declared[reading.key] for reading in script.readings()}
                         played = play(
                             self.backend, script, tables, lambda d: np.arange(len(d.prob)), options, route,
-                            lambda _: [], together=together,
+                            list(groups.keys) if groups is not None else [], together=together,
                         )  # fmt: skip
+                        if groups is not None:
+                            return group_answers(played, groups, script.tree, self, route)
                         return row_answers(played, script.tree, self, route)
             except NotKeptApart:
                 together = False
@@ -312,13 +339,13 @@ class ProbDB:
                 script = make_script(query, self.backend, self._uncertain())
         raise SQLError("the uncertain tables change faster than the query can be planned")
 
-    def _brought_up_to_date(self, text: str) -> str | None:
-        """SQL that reads numbered rows, over the rows as they are now; None if it must be planned anew, as a table has
-        other columns."""
+    def _brought_up_to_date(self, text: str) -> dict[str, str] | None:
+        """Reads the tables of SQL anew whose rows have changed: old and new names of the numbered rows; None if the
+        query must be planned anew, as a table has other columns."""
         tables = list(self._declared.items())
         present = check_present(self.backend, [d for _, d in tables], planned=True)
         copies = set(COPY.findall(text))
-        sql = text
+        renamed: dict[str, str] = {}
         for (key, old), there in zip(tables, present, strict=True):
             if old.copy not in copies:
                 continue
@@ -329,7 +356,7 @@ class ProbDB:
                 continue
             self._check_shared(relation, set(self._declared) - {key})
             new = self._read(key, relation, old.uncertain.prob, old.block_columns)
-            sql = re.sub(rf"{old.copy}(?!\d)", new.copy, sql)
+            renamed[old.copy] = new.copy
         if self._declared and not copies:
             names = ", ".join(sorted(d.name for d in self._declared.values()))
             warnings.warn(
@@ -338,7 +365,7 @@ class ProbDB:
                 NoUncertainTable,
                 stacklevel=4,
             )
-        return sql
+        return renamed
 
     def _wasted(self) -> int:
         """Numbers that belong to no row, beyond as many as there are rows."""
@@ -347,12 +374,25 @@ class ProbDB:
 
     # ---- asking
 
+    @contextmanager
+    def given(self, *given: str | Evidence, given_not: Given | None = None) -> Iterator[None]:
+        """Inside ``with``, every query is answered given this evidence, beside what it is given itself."""
+        before, self._evidence = self._evidence, (*self._evidence, *as_evidence(given, given_not))
+        try:
+            yield
+        finally:
+            self._evidence = before
+
     def rewrite(self, query: str) -> str:
-        """The SQL that is sent to the database instead of ``query``: one row per clause of lineage."""
+        """The SQL that is sent to the database instead of ``query``: one row per clause of lineage.
+
+        Where the query negates, the tables of candidates and the queries that decide them stand before it.
+        """
         with watched(self.backend):
             self._check_open()
             plan = make_plan(query, self.backend, self._uncertain())
-        return str(plan.query.sql(self.backend.dialect.name, pretty=True))
+        last = str(plan.query.sql(self.backend.dialect.name, pretty=True))
+        return ";\n\n".join([*statements(plan.steps), last])
 
     def sql(
         self,
@@ -368,59 +408,95 @@ class ProbDB:
         engine: str = "auto",
         progress: Progress | None = None,
         way: str | None = None,
+        given: Given | None = None,
+        given_not: Given | None = None,
+        aggregates: str = SUMMARY,
     ) -> Answers:
         """Answers a SELECT: every answer with the probability that it is one.
 
         ``params`` are the values of the query's marks, in the spelling of the database (``backends/parameters.py``).
         ``epsilon`` and ``delta`` hold for each answer; for HAVING prob() and ORDER BY prob() LIMIT k, delta covers
         all answers together. ``timeout`` limits database and counting together. ``way`` names the one way to the
-        answer that may be taken (``ways.py``); without it the strongest that can answer the query is.
+        answer that may be taken (``ways.py``); without it the strongest that can answer the query is. ``given`` are
+        queries that are known to have an answer, ``given_not`` such that have none (``evidence.py``). A query whose
+        select list aggregates uncertain rows has one answer a group, with the distribution of each aggregate;
+        ``aggregates="rows"`` makes every row that the query can give an answer instead.
         """
         query = with_values(query, params, self.backend.dialect.name)
         check_tolerance(epsilon, delta)
         if timeout is not None and not timeout >= 0.0:
             raise ValueError(f"timeout must not be negative, not {timeout}")
         deadline = None if timeout is None else time.monotonic() + timeout
-        options = Options(guarantee, epsilon, delta, rng, deadline, threads, engine, progress)
+        if aggregates not in (SUMMARY, "rows"):
+            raise ValueError(f'aggregates must be "summary" or "rows", not {aggregates!r}')
+        options = Options(
+            guarantee, epsilon, delta, rng, deadline, threads, engine, progress, aggregates=aggregates
+        )  # fmt: skip
         with watched(self.backend, timeout):
             self._check_open()
-            chosen, route = self._choose(query, way)
+            chosen, route = self._choose(query, options, way)
+            evidence = (*self._evidence, *as_evidence(given, given_not))
+            if evidence and not isinstance(chosen, Plan):
+                refuse("evidence for a query without lineage", route.refusals[-1][1] if route.refusals else "")
+            if isinstance(chosen, ClosedPlan):
+                try:
+                    return self._by_closed_forms(query, chosen, route)
+                except UnsupportedSQL as error:  # only the rows tell whether they are independent
+                    chosen, route = self._choose(query, options, way, route.refused(str(error)))
+            if isinstance(chosen, Reach):
+                try:
+                    chosen, links = self._links(query, chosen)
+                except UnsupportedSQL as error:  # only the rows tell whether they are a network
+                    chosen, route = self._choose(query, options, way, route.refused(str(error)))
             if isinstance(chosen, Plan):
-                plan, found = self._lineage(query, chosen)
+                circuits = bool(chosen.steps)
+                plan, found, events, parts = self._lineage(
+                    lambda: self._plan(query, circuits=circuits), chosen, evidence
+                )
             known, reading = self.known_rows(), self.readings
         if isinstance(chosen, Reach):
-            with self.backend.lock:
-                return self._network(query, chosen, options, route, insist=way == NETWORK)
+            return network_answers(self, chosen, links, options, route)
         if isinstance(chosen, Script):
             with self.backend.lock:
                 return self._worlds(query, chosen, options, route)
-        formulas = build(found.clauses, found.indptr, known)
+        formulas = formulas_of(found, events, known)
+        batch: Countable = formulas.batch
+        if evidence:
+            assert events is not None
+            if plan.expected:
+                refuse("an expected value given evidence", "ask for the probabilities of the rows")
+            check_possible(events.gates, parts, known, options)
+            batch = conditioned(events.gates, events.answers(found)[formulas.possible], parts, known)
         if plan.always:  # COUNT without GROUP BY has one answer in every world
             counts, kept = certain(1), np.array([0 if len(formulas.batch) else -1])
         elif plan.cuts or plan.top is not None:
             descending = plan.top is None or plan.order[0].descending
-            counts, kept = decide(formulas.batch, plan.cuts, plan.top, descending=descending, options=options)
+            counts, kept = decide(batch, plan.cuts, plan.top, descending=descending, options=options)
             counts = counts.take(kept)
         else:
             kept = first_answers(plan, found.answers, formulas.possible)
-            counts = count_some(formulas.batch, kept, options)
+            counts = count_some(batch, kept, options)
         answers = self._answers(plan, found, formulas, counts, kept, options, known, reading)
-        answers.route = route
+        answers.route, answers.given = route, bool(evidence)
         return answers
 
-    def _run(self, plan: Plan) -> LineageRows:
-        made: list[str] = []
+    def _run(self, plan: Plan, events: Events | None) -> LineageRows:
+        """The lineage rows of a plan; where it has stages, ``events`` learns what their numbers mean."""
+        tables = [step.name for step in plan.steps if not isinstance(step, Decision)]
+        made = [quoted(name).sql(self.backend.dialect.name) for name in tables]
         try:
             for name, select in plan.numbered:
                 made.append(quoted(name).sql(self.backend.dialect.name))
                 self.backend.execute(f"CREATE TEMP TABLE {made[-1]} AS {select.sql(self.backend.dialect.name)}")
+            if events is not None:
+                events.run(plan.steps, self.backend)
             return self.backend.lineage(plan.sql, plan.shape)
         finally:
             for name in made:
                 self.backend.execute(f"DROP TABLE IF EXISTS {name}")
 
     def _answers(
-        self, plan: Plan, found: LineageRows, formulas: Formulas, counts: Counts, kept: IntArray, options: Options,
+        self, plan: Plan, found: LineageRows, formulas: AnyFormulas, counts: Counts, kept: IntArray, options: Options,
         known: Rows, reading: int,
     ) -> Answers:  # fmt: skip
         formula = kept

@@ -272,40 +272,49 @@ def _constant(value: exp.Expr) -> int | str:
 # ---- answering
 
 
-def answer(database: ProbDB, reach: Reach, declared: Declared, options: Options, route: Route) -> WorldAnswers:
-    """The answers, inside a snapshot of the caller's; UnsupportedSQL if the data are not fit for this way."""
-    backend = database.backend
-    if (declared.block >= 0).any():
+@dataclass(frozen=True, slots=True)
+class Links:
+    """What the database holds: the network, and what the query shows if all links are up."""
+
+    graph: Network
+    labels: tuple[str, ...]
+    values: list[Value]
+    """The value of each answer."""
+    nodes: list[int]
+    """The node that each is about; the start is node 0."""
+
+
+def read_links(backend: Backend, reach: Reach, declared: Declared) -> Links:
+    """Reads the network inside a snapshot of the caller's; UnsupportedSQL if the rows are not fit for this way."""
+    if declared.block_columns:
         refuse("links that exclude each other (block)", "a network has independent links")
-    rows = _links(backend, reach, declared)
-    graph, place = _graph(rows, reach, declared)
+    graph, place = _graph(_rows(backend, reach, declared), reach, declared)
     source = declared.uncertain.source.sql(backend.dialect.name)
     shown = ", ".join(column(c, "_s").sql(backend.dialect.name) for c in reach.script.readings()[0].columns)
     whole = reach.script.write(lambda _: f'(SELECT {shown} FROM {source} AS "_s")')
     labels = backend.describe(whole)
     if labels is None:
         refuse("this query", "the database cannot describe its result")
-    found = [row[0] for row in backend.rows(whole)]
-    targets = [place.get(value if reach.shows_node else reach.target, -1) for value in found]
-    if -1 in targets:
+    values = [row[0] for row in backend.rows(whole)]
+    nodes = [place.get(value if reach.shows_node else reach.target, -1) for value in values]
+    if -1 in nodes:
         refuse("values that the database shows otherwise than they are stored", "nodes could not be told apart")
-    counts = _counts(graph, place[reach.start], targets, options)
-    return _answers(database, reach, tuple(labels), found, counts, route)
+    return Links(graph, tuple(labels), values, nodes)
 
 
-def _answers(
-    database: ProbDB, reach: Reach, labels: tuple[str, ...], found: list[Value], counts: Counts, route: Route
-) -> WorldAnswers:
+def network_answers(database: ProbDB, reach: Reach, links: Links, options: Options, route: Route) -> WorldAnswers:
+    """Every node that can be reached, with the probability that it is."""
     import pyarrow as pa
 
-    values = pa.table([pa.array(found)], names=["_c0"])
-    order = order_of(sort_keys(reach.script.tree, labels), values, counts, [])
+    counts = _counts(links.graph, links.nodes, options)
+    values = pa.table([pa.array(links.values)], names=["_c0"])
+    order = order_of(sort_keys(reach.script.tree, links.labels), values, counts, [])
     if order is not None:
         values, counts = values.take(order), counts.take(order)
-    return NetworkAnswers(labels, values, counts, database, route)
+    return NetworkAnswers(links.labels, values, counts, database, route)
 
 
-def _links(backend: Backend, reach: Reach, declared: Declared) -> list[tuple[int, Value, Value]]:
+def _rows(backend: Backend, reach: Reach, declared: Declared) -> list[tuple[int, Value, Value]]:
     """(row, from, to) of every link, after a check that equal values are equal for the database too."""
     name = backend.dialect.name
     tail, head = (column(c, "_s").sql(name) for c in (reach.tail, reach.head))
@@ -352,9 +361,9 @@ def _graph(rows: list[tuple[int, Value, Value]], reach: Reach, declared: Declare
     return Network(tuple(range(len(place))), tail, head, prob, np.ones(len(place)), not reach.both_ways), place
 
 
-def _counts(graph: Network, source: int, targets: list[int], options: Options) -> Counts:
+def _counts(graph: Network, targets: list[int], options: Options) -> Counts:
     """The probability of each target, each exactly or within what was asked for."""
-    seed = make_seed(options.rng)
+    seed, source = make_seed(options.rng), 0
     asked: dict[str, Any] = {"epsilon": options.epsilon, "delta": options.delta, "threads": options.threads}
     if options.guarantee in (None, "additive") and len(targets) * graph.num_links > ONE_BY_ONE:
         table = network.reached(graph, source, guarantee="additive", rng=seed, timeout=options.timeout, **asked)

@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from sharpdnf.circuit import Circuit
 from sharpdnf.errors import LimitError, SharpDNFError, SQLError
 from sharpdnf.sql.answers import Answers
 from sharpdnf.sql.database import ProbDB
@@ -139,6 +140,8 @@ class Worker:
         import pyarrow as pa
 
         dnf = self._kept(answers).lineage(index)
+        if isinstance(dnf, Circuit):
+            raise SQLError("a sandbox hands over lineage as a DNF only: this one negates, and is a circuit")
         arrays = {"indptr": dnf.indptr, "literals": dnf.literals.astype(np.int64), "prob": dnf.prob}
         data = to_bytes(pa.table({name: pa.array([values]) for name, values in arrays.items()}))
         if len(data) > self._most:

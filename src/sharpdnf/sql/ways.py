@@ -39,6 +39,10 @@ class Route:
     notes: tuple[str, ...] = ()
     """What else there is to know, such as how many worlds are drawn."""
 
+    def refused(self, reason: str) -> Route:
+        """The route so far when the way that was chosen turns out not to be one."""
+        return Route("", (*self.refusals, (self.way, reason)))
+
     def __str__(self) -> str:
         lines = [f"{WAYS[way]}: no, {reason}" for way, reason in self.refusals]
         return "\n".join([*lines, f"{WAYS[self.way]}: yes", *(f"    {note}" for note in self.notes)])
@@ -48,16 +52,17 @@ Way = tuple[str, Callable[[], Any]]
 """A name and what makes a plan, or raises UnsupportedSQL."""
 
 
-def choose(ways: Sequence[Way], only: str | None = None) -> tuple[Any, Route]:
+def choose(ways: Sequence[Way], only: str | None = None, after: Route | None = None) -> tuple[Any, Route]:
     """The plan of the first way that has one; if none has, an error with the reason of each.
 
-    ``only`` names the one way that is to be tried.
+    ``only`` names the one way that is to be tried; the ways that ``after`` has the refusals of are not tried again.
     """
     if only is not None and only not in WAYS:
         raise ValueError(f"way must be one of {', '.join(WAYS)}, not {only!r}{did_you_mean(only, WAYS)}")
-    refusals: list[tuple[str, str]] = []
+    refusals: list[tuple[str, str]] = list(after.refusals) if after is not None else []
+    tried = {way for way, _ in refusals}
     for name, plan in ways:
-        if only is not None and only != name:
+        if name in tried or (only is not None and only != name):
             continue
         try:
             return plan(), Route(name, tuple(refusals))

@@ -58,6 +58,8 @@ class Rewriting:
     """The rewritten queries that others read, each reading only those before it."""
     numbered: list[tuple[str, exp.Query]] = field(default_factory=list)
     """Certain items whose rows must be numbered first: name of the temporary table, its SELECT."""
+    made: list[tuple[str, exp.Query]] = field(default_factory=list)
+    """Tables that stages will have made when the query runs: name, SELECT."""
     done: dict[str, Source] = field(default_factory=dict)
     """Shared queries by name, as FROM reads them now."""
 
@@ -98,7 +100,19 @@ class Rewriting:
         """What a body reads, where somebody will ask the database about it: temporary tables are not made yet."""
         if not self.dialect.affinities or not isinstance(body, exp.SetOperation | exp.Select):
             return []
-        return [*(cte(name, query.copy()) for name, query in self.numbered), *(c.copy() for c in self.all_ctes())]
+        return self.known_tables()
+
+    def known_tables(self) -> list[exp.CTE]:
+        """The common table expressions so far, after what will be temporary tables when the query runs."""
+        later = [*self.made, *self.numbered]
+        return [*(cte(name, query.copy()) for name, query in later), *(c.copy() for c in self.all_ctes())]
+
+    def bare_columns(self, body: exp.Query, count: int) -> frozenset[int]:
+        """Which of the first columns of a query a copy would give an affinity that they do not have (SQLite)."""
+        if not self.dialect.affinities:
+            return frozenset()
+        text = standing(body, self.known_tables()).sql(self.dialect.name)
+        return self.binding.catalog.untyped(text, count)
 
     def number(self, source: Source) -> None:
         """Numbers the rows of a certain item once, in a temporary table: duplicates count in expected values."""
@@ -107,10 +121,7 @@ class Rewriting:
         assert source.item is not None
         name = self.binding.fresh("sharpdnf_n")
         select = exp.select(exp.Star()).from_(source.item)
-        bare: frozenset[int] = frozenset()
-        if self.dialect.affinities:
-            text = standing(select, self._known(select)).sql(self.dialect.name)
-            bare = self.binding.catalog.untyped(text, len(source.columns))
+        bare = self.bare_columns(select, len(source.columns))
         number = exp.Window(this=exp.RowNumber(), partition_by=[])
         select.append("expressions", exp.alias_(number, NUMBER, quoted=True))
         self.numbered.append((name, complete(select, self.binding.certain_ctes())))

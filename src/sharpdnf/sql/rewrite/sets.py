@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from sharpdnf.sql.backends.dialect import Dialect
 from sharpdnf.sql.backends.names import bare_value, column
 from sharpdnf.sql.bind.query import constant
 from sharpdnf.sql.bind.tree import All, Item, Leaf, Plain, Select, SetOperation, Source, write_from
@@ -104,7 +105,7 @@ def _paired(context: Rewriting, node: SetOperation) -> Pair:
         a, b = _tagged(context, left, right)
         within, equal = [_side_is(a, 0)], [_side_is(b, 1)]
     for mine, theirs in zip(a.columns, b.columns, strict=True):
-        equal.append(_same(context, a.column(mine), b.column(theirs)))
+        equal.append(same_value(context.dialect, a.column(mine), b.column(theirs)))
     return Pair(a, b, within, equal, left.parts() + right.parts())
 
 
@@ -136,9 +137,9 @@ def _side_is(source: Source, tag: int) -> exp.Expr:
     return exp.EQ(this=column(f"_c{len(source.columns)}", source.alias), expression=exp.Literal.number(tag))
 
 
-def _same(context: Rewriting, a: exp.Expr, b: exp.Expr) -> exp.Expr:
+def same_value(dialect: Dialect, a: exp.Expr, b: exp.Expr) -> exp.Expr:
     """Equality in which NULL equals NULL, as set operations compare."""
-    if context.dialect.affinities:  # set operations convert nothing
+    if dialect.affinities:  # set operations convert nothing
         return exp.Is(this=bare_value(a), expression=bare_value(b))
     return exp.NullSafeEQ(this=a, expression=b)
 

@@ -100,11 +100,11 @@ class NotKeptApart(Exception):
 
 def play(
     backend: Backend, script: Script, tables: dict[tuple[str, ...], Declared], matter: Callable[[Declared], IntArray],
-    options: Options, route: Route, keys: Callable[[tuple[str, ...]], list[int]], *, together: bool,
+    options: Options, route: Route, keys: list[int], *, together: bool,
 ) -> Played:  # fmt: skip
     """Plays the worlds inside a snapshot of the caller's; ``matter`` gives the rows of a table that can matter.
 
-    ``keys`` picks the key columns out of the labels. ``together`` allows many worlds in a statement.
+    ``keys`` are the positions of the key columns. ``together`` allows many worlds in a statement.
     """
     choices = _choices(tables, matter)
     listed = choices.num_worlds() <= MOST_LISTED
@@ -119,8 +119,7 @@ def play(
         with _stopped_by_time_or_user(run, backend, options):
             run.all(options)
         with watched(backend):
-            shown = keys(run.labels)
-            found = stage.found(len(run.labels), shown)
+            found = stage.found(len(run.labels), keys)
     finally:
         with watched(backend):
             stage.clear()

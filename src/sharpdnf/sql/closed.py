@@ -1,0 +1,435 @@
+"""Closed forms: the exact distributions of COUNT, SUM, AVG, MIN and MAX over rows that are independent or in blocks.
+
+The query is asked for its rows instead of its groups, each with its lineage. Rows of a group with the same lineage come
+and go together: an alternative. Alternatives that share no uncertain row are independent, those of one block exclude
+each other. So COUNT and SUM are sums of independent choices, whose distributions are folded into each other; AVG folds
+pairs of sum and count; MAX <= v means that no choice takes an alternative above v.
+
+Sums are folded as whole numbers, of the last decimal that occurs: where doubles have none in common, and where there
+are too many different sums, the way refuses, and worlds answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sqlglot import exp
+
+from sharpdnf.dnf import FloatArray, IntArray
+from sharpdnf.sql.aggregates import AggregateAnswers, Groups, Spread, aggregates_in, read_groups
+from sharpdnf.sql.backends.protocol import Catalog, LineageRows, Uncertain
+from sharpdnf.sql.backends.rows import sorted_keys
+from sharpdnf.sql.computed import SortKey
+from sharpdnf.sql.counting import SUMMARY, Counts
+from sharpdnf.sql.emit.lineage import Rows
+from sharpdnf.sql.parse.faithful import check_faithful
+from sharpdnf.sql.parse.text import parse_select, written_back
+from sharpdnf.sql.plan import Plan, make_plan
+from sharpdnf.sql.refusal import refuse
+from sharpdnf.sql.ways import Route
+from sharpdnf.sql.worlds.ordering import sort_keys
+
+if TYPE_CHECKING:
+    from sharpdnf.sql.database import ProbDB
+
+ENGINE = "closed form"
+MOST_PAIRS = 4_000_000
+"""Pairs of values that are folded at once."""
+NOTHING = 1e-40
+"""Probabilities below are left out of a distribution: together they stay far below what rounding loses."""
+ROUNDING = 1e-15
+"""What is left of a probability after another was taken off may be rounding below."""
+DECIMALS = 9
+LARGEST = 2.0**53
+WHOLE = frozenset(["TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "20", "21", "23"])
+"""Types of results that are whole numbers, as the databases call them."""
+NUMBERS = WHOLE | frozenset(["FLOAT", "DOUBLE", "DECIMAL", "700", "701", "1700"])
+TRUTH = frozenset(["BOOLEAN", "16"])
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """One aggregate of the select list."""
+
+    label: str
+    function: str
+    there: int
+    """The measure that is 1 where a row counts, and 0 where its value is NULL or FILTER leaves it out."""
+    value: int | None
+    """The measure with the value."""
+    kind: str
+    """The type of the result; empty where the database has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedPlan:
+    """The rows to ask for, and what is made of them."""
+
+    rows: Plan
+    groups: Groups
+    aggregates: tuple[Aggregate, ...]
+    order: tuple[SortKey, ...]
+
+
+def plan_closed(
+    sql: str, catalog: Catalog, uncertain: Mapping[tuple[str, ...], Uncertain], aggregates: str = SUMMARY
+) -> ClosedPlan:
+    """Takes an aggregate query apart; refuses what is none, or has other parts than groups and simple aggregates."""
+    if aggregates != SUMMARY:
+        refuse('aggregates="rows"', "closed forms give one answer a group")
+    tree = parse_select(sql, catalog.dialect, "the query")
+    groups = read_groups(tree, catalog)
+    if groups is None or not isinstance(tree, exp.Select):
+        refuse("a query without aggregates in its select list", "there is nothing to add up")
+    for part in ("having", "limit", "offset", "qualify", "with_"):
+        if tree.args.get(part):
+            refuse(f"{part.rstrip('_').upper()} beside aggregates", "closed forms are for plain groups")
+    labels = catalog.describe(sql.strip().rstrip("; \n\t"))
+    if labels is None or len(labels) != len(tree.expressions):
+        refuse("this select list", "the database cannot describe it")
+    kinds = catalog.types(sql.strip().rstrip("; \n\t")) or ("",) * len(labels)
+    check_faithful(sql, written_back(tree.root(), catalog.dialect), catalog)
+    rows = tree.copy()
+    found: list[Aggregate] = []
+    items = list(rows.expressions)
+    more: list[exp.Expr] = []
+    for measure, position in enumerate(groups.values):
+        function, there, value = _measured(items[position].unalias().unnest(), catalog)
+        kind = kinds[position].split("(")[0]
+        _check_kind(function, kind, catalog)
+        items[position] = exp.alias_(_call(there), f"_m{position}", quoted=True)
+        beyond = None if value is None else len(groups.values) + len(more)
+        found.append(Aggregate(labels[position], function, measure, beyond, kind))
+        if value is not None:
+            more.append(exp.alias_(_call(value), f"_v{position}", quoted=True))
+    rows.set("expressions", [*items, *more])
+    rows.set("order", None)
+    plan = make_plan(rows.sql(catalog.dialect.name), catalog, uncertain)
+    return ClosedPlan(plan, groups, tuple(found), sort_keys(tree, labels))
+
+
+def _call(argument: exp.Expr) -> exp.Expr:
+    return exp.Anonymous(this="expected_sum", expressions=[argument])
+
+
+def _check_kind(function: str, kind: str, catalog: Catalog) -> None:
+    truth = function in ("bool_and", "bool_or", "every")
+    if function == "count":
+        return
+    if catalog.dialect.affinities:
+        if function in ("min", "max") or truth:
+            refuse(f"{function}() in SQLite", "a column may hold values of any type there")
+    elif kind not in (TRUTH if truth else NUMBERS):
+        refuse(f"{function}() of type {kind}", "closed forms are for numbers")
+
+
+def _measured(item: exp.Expr, catalog: Catalog) -> tuple[str, exp.Expr, exp.Expr | None]:
+    """(function, what is 1 where a row counts, the value or None) of a select item that is one plain aggregate."""
+    condition: exp.Expr | None = None
+    call = item
+    if isinstance(call, exp.Filter):
+        condition, call = call.expression.this, call.this
+    if aggregates_in(call, catalog.functions().aggregates, catalog) != [call] or not isinstance(call, exp.Anonymous):
+        refuse(f"{item.sql()[:60]!r}", "closed forms are for aggregates alone, not for expressions of them")
+    name, arguments = str(call.this).lower(), call.expressions
+    if name not in ("count", "sum", "avg", "min", "max", "bool_and", "bool_or", "every") or len(arguments) > 1:
+        refuse(f"the aggregate {name}()", "its distribution has no closed form here")
+    one, none = exp.Literal.number(1), exp.Literal.number(0)
+    star = not arguments or isinstance(arguments[0], exp.Star)
+    if arguments and isinstance(arguments[0], exp.Distinct | exp.Order):
+        refuse(f"{item.sql()[:60]!r}", "DISTINCT and ORDER BY within an aggregate have no closed form here")
+    counts: exp.Expr = one.copy()
+    value = None if star else arguments[0].copy()
+    tests: list[exp.Expr] = [] if condition is None else [exp.Paren(this=condition.copy())]
+    if value is not None:
+        tests.append(exp.Paren(this=exp.Is(this=exp.Paren(this=value.copy()), expression=exp.Null(), negate=True)))
+    if tests:
+        counts = exp.Case(ifs=[exp.If(this=exp.and_(*tests), true=one)], default=none)
+    if name == "count":
+        return name, counts, None
+    if value is None:
+        refuse(f"{item.sql()[:60]!r}", "it has no argument")
+    if name in ("bool_and", "bool_or", "every"):
+        value = exp.Case(ifs=[exp.If(this=exp.Paren(this=value), true=one.copy())], default=none.copy())
+    return name, counts, value
+
+
+@dataclass(frozen=True, slots=True)
+class Alternatives:
+    """The alternatives of all groups, sorted by group and choice."""
+
+    indptr: IntArray
+    """Group g has the alternatives ``indptr[g]`` to ``indptr[g + 1] - 1``."""
+    choice: IntArray
+    """Alternatives of one choice exclude each other; choices are independent."""
+    prob: FloatArray
+    row_indptr: IntArray
+    """Alternative a has the rows ``row_indptr[a]`` to ``row_indptr[a + 1] - 1`` of ``row``."""
+    row: IntArray
+
+
+def alternatives(found: LineageRows, known: Rows) -> Alternatives:
+    """Rows with the same lineage in a group, put together; refuses groups whose rows depend on each other otherwise."""
+    clauses, groups = found.clauses, len(found.indptr) - 1
+    group_of_clause = np.repeat(np.arange(groups), np.diff(found.indptr))
+    starts, _, _ = sorted_keys([group_of_clause, *found.identity.T])
+    if len(starts) - 1 != len(clauses):
+        refuse("a row that exists for several reasons", "the rows of a group are not independent")
+    widths = np.diff(clauses.indptr)
+    literals = np.full((len(clauses), int(widths.max(initial=1))), -1, dtype=np.int64)
+    inside = np.arange(len(clauses.literals)) - np.repeat(clauses.indptr[:-1], widths)
+    literals[np.repeat(np.arange(len(clauses)), widths), inside] = clauses.literals >> 1
+    key = np.column_stack([group_of_clause, literals])
+    distinct, place = np.unique(key, axis=0, return_inverse=True)
+    place = place.reshape(-1)
+    rows, group = distinct[:, 1:], distinct[:, 0]
+    used = rows >= 0
+    block = np.where(used, known.block[np.maximum(rows, 0)], -1)
+    token = np.where(block >= 0, len(known.prob) + block, rows)  # rows of a block stand for the whole block
+    _check_apart(token, used, group, block)
+    prob = np.where(used, known.prob[np.maximum(rows, 0)], 1.0).prod(axis=1)
+    alone = (used.sum(axis=1) == 1) & (block[:, 0] >= 0)
+    choice_key = np.where(alone, token[:, 0], -1 - np.arange(len(distinct)))
+    order = np.lexsort((choice_key, group))
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    row_order = np.argsort(rank[place], kind="stable")
+    return Alternatives(
+        np.searchsorted(group[order], np.arange(groups + 1)),
+        choice_key[order],
+        prob[order],
+        np.searchsorted(rank[place][row_order], np.arange(len(distinct) + 1)),
+        row_order,
+    )
+
+
+def _check_apart(token: IntArray, used: Any, group: IntArray, block: IntArray) -> None:
+    """No uncertain row, and no block but for its alternatives, may stand in two alternatives of a group."""
+    which, slot = np.nonzero(used)
+    single = (used.sum(axis=1) == 1)[which] & (block[which, slot] >= 0)
+    pairs = np.column_stack([group[which], token[which, slot]])
+    kinds, place = np.unique(pairs, axis=0, return_inverse=True)
+    place = place.reshape(-1)
+    times = np.bincount(place, minlength=len(kinds))
+    exclusive = np.bincount(place, weights=single, minlength=len(kinds))
+    if np.any((times > 1) & (exclusive < times)):
+        refuse("a group in which rows share uncertain rows", "its rows are not independent")
+
+
+def answer(database: ProbDB, plan: ClosedPlan, found: LineageRows, known: Rows, route: Route) -> AggregateAnswers:
+    """The distributions of all aggregates in all groups."""
+    import pyarrow as pa
+
+    from sharpdnf.sql.ordering import order_of
+
+    always = plan.rows.always
+    if always and len(found.indptr) < 2:
+        found = LineageRows(found.answers, np.zeros(2, np.int64), found.clauses, found.identity, found.measures)
+    ways = alternatives(found, known)
+    groups = len(ways.indptr) - 1
+    none = np.array([_none(ways, g) for g in range(groups)])
+    exists = np.ones(groups) if always else 1.0 - none
+    word = [np.full(groups, w, dtype=object) for w in ("exact", ENGINE)]
+    counts = Counts(exists, exists, exists, word[0], word[1], np.ones(groups, dtype=bool))
+    shown = found.answers if plan.groups.keys else pa.table({})
+    places = {position: i for i, position in enumerate(plan.groups.keys)}
+    keys = []
+    for key in plan.order:
+        if int(key.column[2:]) not in places:
+            break
+        keys.append(SortKey(f"_c{places[int(key.column[2:])]}", key.descending, key.nulls_first))
+    order = order_of(tuple(keys), shown, counts, []) if plan.groups.keys else None
+    order = np.flatnonzero(exists > 0.0) if order is None else order[exists[order] > 0.0]
+    absent = np.zeros(groups) if always else none
+    spreads = [_spread(a, ways, found.measures, exists, absent, order) for a in plan.aggregates]
+    shown = shown.take(order) if plan.groups.keys else shown
+    return AggregateAnswers(plan.rows.labels, shown, counts.take(order), spreads, database, route)
+
+
+def _none(ways: Alternatives, group: int) -> float:
+    """The probability that no row of a group exists."""
+    mine = slice(int(ways.indptr[group]), int(ways.indptr[group + 1]))
+    _, place = np.unique(ways.choice[mine], return_inverse=True)
+    return float(np.prod(np.maximum(0.0, 1.0 - np.bincount(place, weights=ways.prob[mine]))))
+
+
+def _spread(
+    aggregate: Aggregate, ways: Alternatives, measures: FloatArray, exists: FloatArray, absent: FloatArray,
+    order: IntArray,
+) -> Spread:  # fmt: skip
+    """The distribution of one aggregate in the groups ``order``, given that they exist.
+
+    Where no row of a group exists the aggregate has the value of an empty group, so that much is taken off there.
+    """
+    import pyarrow as pa
+
+    there = np.rint(measures[:, aggregate.there]).astype(np.int64)
+    scale, whole = (1, there) if aggregate.value is None else _whole(measures[:, aggregate.value] * there)
+    sizes, values, probs = [], [], []
+    for g in order.tolist():
+        span = slice(int(ways.indptr[g]), int(ways.indptr[g + 1]))
+        found, prob, null = DISTRIBUTIONS[aggregate.function](_Group(ways, span, there, whole))
+        empty = found == 0 if aggregate.function == "count" else np.zeros(len(found), dtype=bool)
+        prob = np.where(empty, prob - absent[g], prob) / exists[g]
+        null = (null if aggregate.function == "count" else null - absent[g]) / exists[g]
+        keep = prob > np.where(found == 0, ROUNDING, NOTHING)
+        missing = [null] if null > ROUNDING else []
+        sizes.append(int(keep.sum()) + len(missing))
+        values += [*(_shown(v, scale, aggregate) for v in found[keep].tolist()), *(None for _ in missing)]
+        probs.append(np.append(prob[keep], missing))
+    indptr = np.concatenate([[0], np.cumsum(np.array(sizes, dtype=np.int64))])
+    prob = np.concatenate([np.zeros(0), *probs])
+    kind = pa.bool_() if aggregate.kind in TRUTH else None
+    return Spread(aggregate.label, indptr, pa.array(values, type=kind or _type(aggregate)), prob)
+
+
+def _type(aggregate: Aggregate) -> Any:
+    import pyarrow as pa
+
+    whole = aggregate.function == "count" or aggregate.kind in WHOLE
+    return pa.int64() if whole else pa.float64()
+
+
+def _shown(value: Any, scale: int, aggregate: Aggregate) -> Any:
+    if aggregate.kind in TRUTH:
+        return bool(value)
+    if aggregate.function == "count" or aggregate.kind in WHOLE:
+        return int(value) // scale
+    return float(value) / scale
+
+
+def _whole(values: FloatArray) -> tuple[int, IntArray]:
+    """(scale, values times scale as whole numbers): the values have a last decimal in common, or there is a refusal."""
+    for digits in range(DECIMALS + 1):
+        scale = 10**digits
+        rounded = np.rint(values * scale)
+        if np.all(np.abs(rounded) * max(1, len(values)) < LARGEST) and np.all(rounded / scale == values):
+            return scale, rounded.astype(np.int64)
+    refuse("values without a last decimal", "sums of such floats have no exact distribution; round or cast them")
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """One group: its alternatives, and what each row counts and is worth."""
+
+    ways: Alternatives
+    span: slice
+    there: IntArray
+    whole: IntArray
+
+    def choices(self, worth: Callable[[IntArray], int]) -> list[tuple[IntArray, FloatArray]]:
+        """For each choice that counts: the worth of its alternatives and their probabilities."""
+        found: dict[int, tuple[list[int], list[float]]] = {}
+        for a in range(self.span.start, self.span.stop):
+            rows = self.ways.row[self.ways.row_indptr[a] : self.ways.row_indptr[a + 1]]
+            rows = rows[self.there[rows] > 0]
+            if len(rows):
+                entry = found.setdefault(int(self.ways.choice[a]), ([], []))
+                entry[0].append(worth(rows))
+                entry[1].append(float(self.ways.prob[a]))
+        return [(np.array(v, dtype=np.int64), np.array(p)) for v, p in found.values()]
+
+
+Law = tuple[IntArray, FloatArray]
+"""Different values in order, and their probabilities."""
+
+
+def fold(first: Law, second: Law) -> Law:
+    """The distribution of the sum of two independent values."""
+    (a, p), (b, q) = first, second
+    wide = int(a[-1] - a[0] + b[-1] - b[0]) + 1
+    if wide <= 4 * (len(a) + len(b)) and len(a) * len(b) > 64:
+        dense = np.convolve(_dense(first), _dense(second))
+        keep = np.flatnonzero(dense > NOTHING)
+        return keep + a[0] + b[0], dense[keep]
+    if len(a) * len(b) > MOST_PAIRS:
+        refuse("an aggregate with so many different values", "its distribution is too large to be listed")
+    values, place = np.unique((a[:, None] + b[None, :]).ravel(), return_inverse=True)
+    both: FloatArray = np.bincount(place.reshape(-1), weights=np.outer(p, q).ravel()).astype(np.float64)
+    some = both > NOTHING
+    return values[some], both[some]
+
+
+def _dense(law: Law) -> FloatArray:
+    values, prob = law
+    out = np.zeros(int(values[-1] - values[0]) + 1)
+    out[values - values[0]] = prob
+    return out
+
+
+def total(choices: list[tuple[IntArray, FloatArray]]) -> Law:
+    """The distribution of the sum over independent choices, each of which may also take none of its alternatives."""
+    laws: list[Law] = []
+    for worth, prob in choices:
+        values, place = np.unique(np.append(worth, 0), return_inverse=True)
+        weights = np.append(prob, max(0.0, 1.0 - float(prob.sum())))
+        laws.append((values, np.bincount(place.reshape(-1), weights=weights).astype(np.float64)))
+    while len(laws) > 1:  # neighbours first, so that long distributions are folded few times
+        laws = [reduce(fold, laws[i : i + 2]) for i in range(0, len(laws), 2)]
+    return laws[0] if laws else (np.zeros(1, np.int64), np.ones(1))
+
+
+def _absent(choices: list[tuple[IntArray, FloatArray]]) -> float:
+    """The probability that no choice takes an alternative."""
+    return float(np.prod([max(0.0, 1.0 - float(prob.sum())) for _, prob in choices]))
+
+
+def _count(group: _Group) -> tuple[Any, FloatArray, float]:
+    values, prob = total(group.choices(lambda rows: int(group.there[rows].sum())))
+    return values, prob, 0.0
+
+
+def _sum(group: _Group) -> tuple[Any, FloatArray, float]:
+    choices = group.choices(lambda rows: int(group.whole[rows].sum()))
+    values, prob = total(choices)
+    null = _absent(choices)
+    return values, np.where(values == 0, prob - null, prob), null
+
+
+def _avg(group: _Group) -> tuple[Any, FloatArray, float]:
+    """Sum and count as one whole number: sum * most + count."""
+    most = int(group.there[group.ways.row[group.ways.row_indptr[group.span.start] :]].sum()) + 1
+    largest = int(np.abs(group.whole).sum())
+    if largest * most >= LARGEST:
+        refuse("avg() of so many or so large values", "its distribution is too large to be listed")
+    choices = group.choices(lambda rows: int(group.whole[rows].sum()) * most + int(group.there[rows].sum()))
+    pairs, prob = total(choices)
+    sums, number = np.divmod(pairs, most)
+    some = number > 0
+    means, place = np.unique(sums[some] / number[some], return_inverse=True)
+    shares = np.bincount(place.reshape(-1), weights=prob[some], minlength=len(means)).astype(np.float64)
+    return means, shares, _absent(choices)
+
+
+def _largest(choices: list[tuple[IntArray, FloatArray]]) -> tuple[IntArray, FloatArray, float]:
+    """The distribution of the largest worth: P(it is at most v) is that no choice takes an alternative above v."""
+    worth = np.concatenate([np.zeros(0, np.int64), *(v for v, _ in choices)])
+    values = np.unique(worth)
+    log_most = np.zeros(len(values))
+    for v, p in choices:
+        above = np.array([float(p[v > value].sum()) for value in values]) if len(v) > 1 else p[0] * (v[0] > values)
+        with np.errstate(divide="ignore"):
+            log_most += np.log(np.maximum(0.0, 1.0 - above))
+    most = np.exp(log_most)
+    null = _absent(choices)
+    return values, np.diff(np.concatenate([[null], most])), null
+
+
+def _max(group: _Group) -> tuple[Any, FloatArray, float]:
+    return _largest(group.choices(lambda rows: int(group.whole[rows].max())))
+
+
+def _min(group: _Group) -> tuple[Any, FloatArray, float]:
+    values, prob, null = _largest(group.choices(lambda rows: -int(group.whole[rows].min())))
+    return -values[::-1], prob[::-1], null
+
+
+DISTRIBUTIONS: dict[str, Callable[[_Group], tuple[Any, FloatArray, float]]] = {
+    "count": _count, "sum": _sum, "avg": _avg, "max": _max, "min": _min, "bool_or": _max, "bool_and": _min,
+    "every": _min,
+}  # fmt: skip
+"""(values in order, their probabilities, the probability of NULL) of each aggregate in one group."""

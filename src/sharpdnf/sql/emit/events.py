@@ -1,0 +1,112 @@
+"""Runs the stages of a plan: temporary tables of candidates, whose numbers stand for events over uncertain rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sharpdnf.circuit import OR
+from sharpdnf.dnf import FloatArray, IntArray
+from sharpdnf.sql.backends.names import quoted
+from sharpdnf.sql.backends.protocol import ROW_ID, Backend, LineageRows, Shape
+from sharpdnf.sql.backends.rows import sorted_keys
+from sharpdnf.sql.emit.gates import Gates
+from sharpdnf.sql.emit.stages import BASE, Absent, AllOf, Counted, Decision, Formula, Found, Gathered, Step
+
+
+@dataclass(slots=True)
+class Events:
+    """What the numbers in lineage columns stand for: those of uncertain rows for themselves, later ones for a gate."""
+
+    gates: Gates
+    gate_of: IntArray
+    """The gate of each number."""
+
+    @classmethod
+    def over(cls, rows: int) -> Events:
+        """Nothing but uncertain rows so far."""
+        return cls(Gates(rows), np.arange(rows))
+
+    def run(self, steps: Sequence[Step], backend: Backend) -> None:
+        """Makes the tables, in order, and the events of their rows. Who calls drops the tables."""
+        ranges: dict[str, tuple[int, int]] = {}
+        for stage in steps:
+            if isinstance(stage, Decision):
+                first, last = ranges[stage.name]
+                if first < last:
+                    decided = self._decided(stage.formula, first, last - first, backend)
+                    self.gate_of[first:last] = self.gates.both([self.gate_of[first:last], decided])
+                continue
+            base = len(self.gate_of)
+            name = quoted(stage.name).sql(backend.dialect.name)
+            backend.execute(f"CREATE TEMP TABLE {name} AS {stage.select.replace(BASE, str(base))}")
+            if isinstance(stage, Gathered):
+                continue
+            columns = "".join(f', "_l{i}"' for i in range(stage.lineage))
+            own = backend.lineage(f'SELECT "{ROW_ID}" AS "_c0"{columns} FROM {name}', Shape(1, 0, stage.lineage, 0))
+            self.gate_of = np.concatenate([self.gate_of, self.answers(own)])
+            ranges[stage.name] = base, len(self.gate_of)
+
+    def answers(self, found: LineageRows) -> IntArray:
+        """The event of each answer: that one of its clauses holds."""
+        return self.gates.one_of(found.indptr, self.gates.clauses(found.clauses, self.gate_of))
+
+    def _decided(self, formula: Formula, base: int, count: int, backend: Backend) -> IntArray:
+        """The event that the formula holds, for each candidate."""
+        if isinstance(formula, Found):
+            rows = backend.lineage(formula.sql, Shape(int(formula.keyed), 0, formula.lineage, 0))
+            events = self.answers(rows) if len(rows.clauses) else np.zeros(0, np.int64)
+            if not formula.keyed:
+                return np.full(count, events[0] if len(events) else self.gates.false)
+            result = np.full(count, self.gates.false)
+            if len(events):
+                numbers = np.asarray(rows.answers.column(0).to_numpy(), dtype=np.int64)
+                result[numbers - base] = events
+            return result
+        if isinstance(formula, Counted):
+            return self._counted(formula, base, count, backend)
+        if isinstance(formula, Absent):
+            return self.gates.negate(self._decided(formula.part, base, count, backend))
+        parts = [self._decided(part, base, count, backend) for part in formula.parts]
+        return self.gates.both(parts) if isinstance(formula, AllOf) else self.gates.both(parts, OR)
+
+    def _counted(self, formula: Counted, base: int, count: int, backend: Backend) -> IntArray:
+        """Compares the number of rows that are there with a number, for each candidate."""
+        known, number = np.ones(count, dtype=bool), np.zeros(count)
+        if formula.number.upper().startswith(("SELECT", "WITH")):
+            asked = backend.numbers(formula.number, 3)
+            place = asked[:, 0].astype(np.int64) - base
+            known[place], number[place] = asked[:, 1] > 0.0, asked[:, 2]
+        else:
+            number[:] = float(formula.number)
+        rows = backend.lineage(formula.sql, Shape(int(formula.keyed), 0, formula.lineage, int(formula.values)))
+        events, owner = self.gates.clauses(rows.clauses, self.gate_of), np.zeros(len(rows.clauses), np.int64)
+        if len(rows.clauses):
+            owner = np.repeat(np.arange(len(rows.indptr) - 1), np.diff(rows.indptr))
+        if formula.keyed and len(rows.clauses):
+            owner = np.asarray(rows.answers.column(0).to_numpy(), dtype=np.int64)[owner] - base
+        if formula.values and len(rows.clauses):
+            starts, first, order = sorted_keys([owner, rows.identity[:, 0].astype(np.int64)])
+            events, owner = self.gates.one_of(starts, events[order]), owner[first]
+        if not formula.keyed:
+            events, owner = np.tile(events, count), np.repeat(np.arange(count), len(events))
+        result = self._compared(formula, number, np.searchsorted(owner, np.arange(count + 1)), events)
+        if formula.negated:
+            result = self.gates.negate(result)
+        return np.where(known, result, self.gates.false)
+
+    def _compared(self, formula: Counted, number: FloatArray, indptr: IntArray, events: IntArray) -> IntArray:
+        most = len(events) + 1
+        at_least = np.clip(np.ceil(number), 0, most).astype(np.int64)
+        more = np.clip(np.floor(number) + 1, 0, most).astype(np.int64)
+        if formula.compare in (">=", "<"):
+            found = self.gates.at_least(at_least, indptr, events)
+            return found if formula.compare == ">=" else self.gates.negate(found)
+        above = self.gates.at_least(more, indptr, events)
+        if formula.compare in (">", "<="):
+            return above if formula.compare == ">" else self.gates.negate(above)
+        reached = self.gates.at_least(at_least, indptr, events)
+        equal = self.gates.both([reached, self.gates.negate(above)])
+        return equal if formula.compare == "=" else self.gates.negate(equal)
