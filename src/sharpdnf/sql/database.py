@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,7 @@ from sharpdnf.sql.limits import watched
 from sharpdnf.sql.ordering import choose_answers, first_answers
 from sharpdnf.sql.parse.allowed import check_functions
 from sharpdnf.sql.parse.faithful import standing
+from sharpdnf.sql.parse.text import parse_select
 from sharpdnf.sql.plan import Plan, make_plan
 from sharpdnf.sql.reach import Links, Reach, make_reach, network_answers, read_links
 from sharpdnf.sql.refusal import refuse
@@ -77,6 +78,8 @@ class ProbDB:
         self._rows: Rows | None = None
         self._copies: list[str] = []
         """The temporary tables made so far: a rollback may bring one back that was dropped."""
+        self._views: dict[tuple[str, ...], str] = {}
+        """The temporary views that ``uncertain(query=...)`` made, by the key of their relation."""
         self.readings = 0
         """How often all numbers were given anew: older answers have other ones."""
         self._closed = False
@@ -90,6 +93,8 @@ class ProbDB:
             self._declared.clear()
             self._rows = None
             self._drop_unused()
+            for view in self._views.values():
+                self.backend.execute(f"DROP VIEW IF EXISTS {view}")
         self._closed = True
         if self._ours:
             self.backend.connection.close()
@@ -106,17 +111,24 @@ class ProbDB:
 
     # ---- declaring
 
-    def uncertain(self, table: str, *, prob: str, block: str | Sequence[str] | None = None) -> None:
-        """Declares the rows of ``table`` to be events with the probabilities in column ``prob``.
+    def uncertain(
+        self, table: str, *, prob: str, block: str | Sequence[str] | None = None, query: str | None = None
+    ) -> None:
+        """Declares the rows of a table or view to be events with the probabilities in column ``prob``.
 
-        Rows are independent; with ``block``, rows that agree in these columns exclude each other.
+        ``prob`` may also be an expression of the row's columns, such as "p1 * p2" or "score / 100"; a row for which it
+        is not in [0, 1] is an error. Rows are independent; with ``block``, rows that agree in these columns exclude
+        each other. With ``query``, ``table`` becomes the name of a temporary view over that SELECT first.
         """
         columns = () if block is None else (block,) if isinstance(block, str) else tuple(block)
         if block is not None and not columns:
             raise ValueError("block must name at least one column")
         with watched(self.backend):
             self._check_open()
-            self._declare(self._relation(table), prob, columns)
+            if query is None:
+                self._declare(self._relation(table), prob, columns)
+            else:
+                self._declare_query(table, query, prob, columns)
 
     def forget(self, table: str) -> None:
         """Takes back ``uncertain``: the rows of the table count as certain from now on."""
@@ -130,6 +142,8 @@ class ProbDB:
             self._declared.pop(keys[0])
             self._rows = None
             self._drop_unused()
+            if keys[0] in self._views:
+                self.backend.execute(f"DROP VIEW {self._views.pop(keys[0])}")
 
     def _is_named(self, declared: Declared, parts: list[str]) -> bool:
         path = [self.backend.fold(quoted(part)) for part in declared.uncertain.relation.path]
@@ -137,6 +151,20 @@ class ProbDB:
 
     def _relation(self, table: str) -> Relation:
         return Tables(self.backend, self._uncertain()).relation(self._name(table), Environment())
+
+    def _declare_query(self, name: str, query: str, prob: str, columns: tuple[str, ...]) -> None:
+        """A temporary view over a query, and its rows as events; an error leaves no view behind."""
+        dialect = self.backend.dialect
+        parse_select(query, dialect, "the query")  # and nothing behind it
+        target = exp.Table(this=quoted(name)).sql(dialect.name)
+        self.backend.execute(f"CREATE TEMP VIEW {target} AS {query.strip().rstrip(';')}")
+        try:
+            self._declare(self._relation(target), prob, columns)
+            self._views[self._relation(target).key] = target
+        except BaseException:
+            with suppress(SQLError):
+                self.backend.execute(f"DROP VIEW {target}")
+            raise
 
     def _declare(self, relation: Relation, prob: str, columns: tuple[str, ...]) -> None:
         check_functions("SELECT 1", self.backend)  # our own statements must mean what they say
@@ -202,7 +230,7 @@ class ProbDB:
             else:
                 old = self._declared.get(self._relation(table).key)
                 if old is not None:
-                    self._declare(self._relation(table), old.uncertain.prob, old.block_columns)
+                    self._declare(self._relation(table), old.probability.text, old.block_columns)
 
     def refresh(self) -> None:
         """Reads the uncertain tables again, also one that has become a view. Queries notice changed rows themselves."""
@@ -214,7 +242,7 @@ class ProbDB:
                 for old in before.values():
                     relation = current(self.backend, old.uncertain.relation)
                     assert relation is not None, "it is present"
-                    self._declare(relation, old.uncertain.prob, old.block_columns)
+                    self._declare(relation, old.probability.text, old.block_columns)
             except BaseException:  # all or nothing: half of the numbers would be given twice
                 self._declared, self._rows = before, None
                 raise
@@ -355,7 +383,7 @@ class ProbDB:
             if there and not has_changed(self.backend, old, text):
                 continue
             self._check_shared(relation, set(self._declared) - {key})
-            new = self._read(key, relation, old.uncertain.prob, old.block_columns)
+            new = self._read(key, relation, old.probability.text, old.block_columns)
             renamed[old.copy] = new.copy
         if self._declared and not copies:
             names = ", ".join(sorted(d.name for d in self._declared.values()))
