@@ -40,6 +40,7 @@ from sharpdnf.sql.parse.text import parse_select
 from sharpdnf.sql.plan import Plan, make_plan
 from sharpdnf.sql.reach import Links, Reach, make_reach, network_answers, read_links
 from sharpdnf.sql.refusal import refuse
+from sharpdnf.sql.summed import SummedAnswers, summed
 from sharpdnf.sql.topk import decide
 from sharpdnf.sql.uncertain import (
     COPY,
@@ -307,6 +308,32 @@ class ProbDB:
         _, found, _, _ = self._lineage(again, plan.rows)
         return closed_answers(self, plan, found, self.known_rows(), route)
 
+    def _summed(self, plan: Plan) -> tuple[Any, ...] | None:
+        """What the database adds up by itself of expected values; None where that is not possible, or not any more."""
+        prob_of_copy = {d.copy: d.uncertain.prob for d in self._declared.values()}
+        sql = summed(plan, prob_of_copy, self.backend.dialect.name)
+        if sql is None:
+            return None
+        with self.backend.snapshot():
+            renamed = self._brought_up_to_date(sql)
+            if renamed is None:
+                return None
+            with self._numbered(plan):
+                return self.backend.rows(COPY.sub(lambda name: renamed.get(name[0], name[0]), sql))[0]
+
+    @contextmanager
+    def _numbered(self, plan: Plan) -> Iterator[None]:
+        """The temporary tables of numbered rows that a plan reads beside those of the uncertain tables."""
+        made: list[str] = []
+        try:
+            for name, select in plan.numbered:
+                made.append(quoted(name).sql(self.backend.dialect.name))
+                self.backend.execute(f"CREATE TEMP TABLE {made[-1]} AS {select.sql(self.backend.dialect.name)}")
+            yield
+        finally:
+            for name in made:
+                self.backend.execute(f"DROP TABLE IF EXISTS {name}")
+
     def _lineage(
         self, again: Callable[[], Plan], plan: Plan, evidence: tuple[Evidence, ...] = ()
     ) -> tuple[Plan, LineageRows, Events | None, IntArray]:
@@ -477,6 +504,9 @@ class ProbDB:
                 except UnsupportedSQL as error:  # only the rows tell whether they are a network
                     chosen, route = self._choose(query, options, way, route.refused(str(error)))
             if isinstance(chosen, Plan):
+                row = None if evidence else self._summed(chosen)
+                if row is not None:
+                    return SummedAnswers(row, chosen, self, route)
                 circuits = bool(chosen.steps)
                 plan, found, events, parts = self._lineage(
                     lambda: self._plan(query, circuits=circuits), chosen, evidence
@@ -513,12 +543,10 @@ class ProbDB:
         tables = [step.name for step in plan.steps if not isinstance(step, Decision)]
         made = [quoted(name).sql(self.backend.dialect.name) for name in tables]
         try:
-            for name, select in plan.numbered:
-                made.append(quoted(name).sql(self.backend.dialect.name))
-                self.backend.execute(f"CREATE TEMP TABLE {made[-1]} AS {select.sql(self.backend.dialect.name)}")
-            if events is not None:
-                events.run(plan.steps, self.backend)
-            return self.backend.lineage(plan.sql, plan.shape)
+            with self._numbered(plan):
+                if events is not None:
+                    events.run(plan.steps, self.backend)
+                return self.backend.lineage(plan.sql, plan.shape)
         finally:
             for name in made:
                 self.backend.execute(f"DROP TABLE IF EXISTS {name}")
