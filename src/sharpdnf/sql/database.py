@@ -38,6 +38,7 @@ from sharpdnf.sql.parse.allowed import check_functions
 from sharpdnf.sql.parse.faithful import standing
 from sharpdnf.sql.parse.text import parse_select
 from sharpdnf.sql.plan import Plan, make_plan
+from sharpdnf.sql.reach import Links, Reach, make_reach, network_answers, read_links
 from sharpdnf.sql.refusal import refuse
 from sharpdnf.sql.summed import SummedAnswers, summed
 from sharpdnf.sql.topk import decide
@@ -54,7 +55,7 @@ from sharpdnf.sql.uncertain import (
     has_changed,
     layout,
 )
-from sharpdnf.sql.ways import CIRCUIT, CLOSED, LINEAGE, WORLDS, Route, choose
+from sharpdnf.sql.ways import CIRCUIT, CLOSED, LINEAGE, NETWORK, WORLDS, Route, choose
 from sharpdnf.sql.worlds.answers import group_answers, row_answers
 from sharpdnf.sql.worlds.play import NotKeptApart, play
 from sharpdnf.sql.worlds.script import Script, make_script
@@ -267,14 +268,15 @@ class ProbDB:
 
     def _choose(
         self, query: str, options: Options, way: str | None = None, after: Route | None = None
-    ) -> tuple[Plan | ClosedPlan | Script, Route]:
+    ) -> tuple[Plan | ClosedPlan | Reach | Script, Route]:
         """The plan of the strongest way that can answer a query, and why no stronger one can."""
         uncertain = self._uncertain()
-        found: tuple[Plan | ClosedPlan | Script, Route] = choose(
+        found: tuple[Plan | ClosedPlan | Reach | Script, Route] = choose(
             [
                 (LINEAGE, lambda: self._plan(query, circuits=False)),
                 (CIRCUIT, lambda: self._plan(query, circuits=True)),
                 (CLOSED, lambda: plan_closed(query, self.backend, uncertain, options.aggregates)),
+                (NETWORK, lambda: make_reach(query, self.backend, uncertain)),
                 (WORLDS, lambda: make_script(query, self.backend, uncertain)),
             ],
             way,
@@ -353,6 +355,16 @@ class ProbDB:
                     return current, found, events, np.concatenate(parts)
             self.refresh()
             plan = again()
+        raise SQLError("the uncertain tables change faster than the query can be planned")
+
+    def _links(self, query: str, reach: Reach) -> tuple[Reach, Links]:
+        """The network that a recursion asks about, of one moment; UnsupportedSQL if the rows are none."""
+        for _ in range(ATTEMPTS):
+            with self.backend.snapshot():
+                if self._brought_up_to_date(f"{query} {self._declared[reach.key].copy}") is not None:
+                    return reach, read_links(self.backend, reach, self._declared[reach.key])
+            self.refresh()
+            reach = make_reach(query, self.backend, self._uncertain())
         raise SQLError("the uncertain tables change faster than the query can be planned")
 
     def _worlds(self, query: str, script: Script, options: Options, route: Route) -> Answers:
@@ -486,6 +498,11 @@ class ProbDB:
                     return self._by_closed_forms(query, chosen, route)
                 except UnsupportedSQL as error:  # only the rows tell whether they are independent
                     chosen, route = self._choose(query, options, way, route.refused(str(error)))
+            if isinstance(chosen, Reach):
+                try:
+                    chosen, links = self._links(query, chosen)
+                except UnsupportedSQL as error:  # only the rows tell whether they are a network
+                    chosen, route = self._choose(query, options, way, route.refused(str(error)))
             if isinstance(chosen, Plan):
                 row = None if evidence else self._summed(chosen)
                 if row is not None:
@@ -495,6 +512,8 @@ class ProbDB:
                     lambda: self._plan(query, circuits=circuits), chosen, evidence
                 )
             known, reading = self.known_rows(), self.readings
+        if isinstance(chosen, Reach):
+            return network_answers(self, chosen, links, options, route)
         if isinstance(chosen, Script):
             with self.backend.lock:
                 return self._worlds(query, chosen, options, route)
