@@ -41,6 +41,8 @@ class Dialect:
     computed value has none, so copies and set operations must not give it one."""
     qualify: bool = False
     """Whether the database has QUALIFY; where it has none, QUALIFY with prob() is all that may be written."""
+    distinct_on: bool = True
+    """Whether SELECT DISTINCT ON keeps one row of each; elsewhere GROUP BY shows columns that are no keys."""
     quoted_names_may_be_strings: bool = False
     """Whether an unknown "name" is read as a string; an unknown `name` is an error even then."""
 
@@ -63,6 +65,7 @@ SQLITE = Dialect(
     in_reads_tables=True,
     scalar_extremes=True,
     affinities=True,
+    distinct_on=False,
     quoted_names_may_be_strings=True,
 )
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from sharpdnf.circuit import AND, ATLEAST, NOT
 from sharpdnf.dnf import FloatArray, IntArray
-from sharpdnf.sql.emit.gates import Gates, Layer
+from sharpdnf.sql.emit.gates import Gates, Layer, distinct
 from sharpdnf.sql.emit.lineage import Rows
 
 MOST_SUPPORT = 50_000_000
@@ -118,8 +118,11 @@ def _layer(found: Closed, supports: _Supports, layer: Layer, mine: IntArray) -> 
     owner = np.repeat(place, supports.size[inputs])
     sizes = np.bincount(owner, minlength=len(gate))
     scale = int(rows.max(initial=0)) + 1
-    pairs = np.unique(owner * scale + rows)
-    apart = np.bincount(pairs // scale, minlength=len(gate)) == sizes
+    pairs = owner * scale + rows
+    once = distinct(pairs)
+    apart = np.ones(len(gate), dtype=bool)
+    if len(once) < len(pairs):
+        apart = np.bincount(once // scale, minlength=len(gate)) == sizes
     supports.add(gate[apart], sizes[apart], rows[apart[owner]])
     kept, place = apart[place], (np.cumsum(apart) - 1)[place[apart[place]]]
     inputs, gate, widths = inputs[kept], gate[apart], widths[apart]

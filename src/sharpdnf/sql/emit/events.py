@@ -13,7 +13,8 @@ from sharpdnf.sql.backends.names import quoted
 from sharpdnf.sql.backends.protocol import ROW_ID, Backend, LineageRows, Shape
 from sharpdnf.sql.backends.rows import sorted_keys
 from sharpdnf.sql.emit.gates import Gates
-from sharpdnf.sql.emit.stages import BASE, Absent, AllOf, Counted, Decision, Formula, Found, Gathered, Step
+from sharpdnf.sql.emit.stages import BASE, Absent, AllOf, Counted, Decision, Formula, Found, Gathered, Stage, Step
+from sharpdnf.sql.refusal import refuse
 
 
 @dataclass(slots=True)
@@ -37,17 +38,25 @@ class Events:
                 first, last = ranges[stage.name]
                 if first < last:
                     decided = self._decided(stage.formula, first, last - first, backend)
-                    self.gate_of[first:last] = self.gates.both([self.gate_of[first:last], decided])
+                    needed = [] if stage.alone else [self.gate_of[first:last]]
+                    self.gate_of[first:last] = self.gates.both([*needed, decided])
                 continue
             base = len(self.gate_of)
             name = quoted(stage.name).sql(backend.dialect.name)
             backend.execute(f"CREATE TEMP TABLE {name} AS {stage.select.replace(BASE, str(base))}")
             if isinstance(stage, Gathered):
                 continue
-            columns = "".join(f', "_l{i}"' for i in range(stage.lineage))
-            own = backend.lineage(f'SELECT "{ROW_ID}" AS "_c0"{columns} FROM {name}', Shape(1, 0, stage.lineage, 0))
-            self.gate_of = np.concatenate([self.gate_of, self.answers(own)])
+            self.gate_of = np.concatenate([self.gate_of, self._candidates(stage, name, base, backend)])
             ranges[stage.name] = base, len(self.gate_of)
+
+    def _candidates(self, stage: Stage, name: str, base: int, backend: Backend) -> IntArray:
+        """That the rows of each candidate are there; TRUE where a decision will say more."""
+        if stage.counted:
+            last = backend.rows(f'SELECT max("{ROW_ID}") FROM {name}')[0][0]
+            return np.full(0 if last is None else int(last) - base + 1, self.gates.true)
+        columns = "".join(f', "_l{i}"' for i in range(stage.lineage))
+        own = backend.lineage(f'SELECT "{ROW_ID}" AS "_c0"{columns} FROM {name}', Shape(1, 0, stage.lineage, 0))
+        return self.answers(own)
 
     def answers(self, found: LineageRows) -> IntArray:
         """The event of each answer: that one of its clauses holds."""
@@ -73,12 +82,14 @@ class Events:
         return self.gates.both(parts) if isinstance(formula, AllOf) else self.gates.both(parts, OR)
 
     def _counted(self, formula: Counted, base: int, count: int, backend: Backend) -> IntArray:
-        """Compares the number of rows that are there with a number, for each candidate."""
+        """Compares the number of rows that are there with a number, for each candidate; nan is above all numbers."""
         known, number = np.ones(count, dtype=bool), np.zeros(count)
         if formula.number.upper().startswith(("SELECT", "WITH")):
             asked = backend.numbers(formula.number, 3)
             place = asked[:, 0].astype(np.int64) - base
-            known[place], number[place] = asked[:, 1] > 0.0, asked[:, 2]
+            if (asked[:, 1] < 0.0).any():
+                refuse("COUNT compared with a text", "cast it to a number")
+            known[place], number[place] = asked[:, 1] > 0.0, np.nan_to_num(asked[:, 2], nan=np.inf, posinf=np.inf)
         else:
             number[:] = float(formula.number)
         rows = backend.lineage(formula.sql, Shape(int(formula.keyed), 0, formula.lineage, int(formula.values)))

@@ -34,6 +34,15 @@ class Layer:
         return self.first + len(self.indptr) - 1
 
 
+def distinct(values: IntArray) -> IntArray:
+    """The different values in order; the same array if it is that already. Faster than numpy's hash of them."""
+    if (values[1:] > values[:-1]).all():
+        return values
+    ordered = np.sort(values)
+    found: IntArray = ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])]
+    return found
+
+
 class Gates:
     """The events of one query so far."""
 
@@ -57,11 +66,12 @@ class Gates:
 
     def negate(self, gates: IntArray) -> IntArray:
         """NOT of each gate; equal gates get one."""
-        distinct, inverse = np.unique(gates, return_inverse=True)
-        result = np.where(distinct == self.false, self.true, self.false)
-        open_ = (distinct != self.false) & (distinct != self.true)
-        result[open_] = self._new(NOT, np.arange(int(open_.sum()) + 1), distinct[open_])
-        return result[inverse]
+        result = np.where(gates == self.false, self.true, self.false)
+        open_ = (gates != self.false) & (gates != self.true)
+        once = distinct(gates[open_])
+        made = self._new(NOT, np.arange(len(once) + 1), once)
+        result[open_] = made[np.searchsorted(once, gates[open_])] if len(once) else made
+        return result
 
     def all_of(self, indptr: IntArray, inputs: IntArray) -> IntArray:
         """AND of the inputs of each entry; of none TRUE."""
@@ -74,11 +84,17 @@ class Gates:
     def _nary(self, kind: int, indptr: IntArray, inputs: IntArray) -> IntArray:
         nothing, decides = (self.true, self.false) if kind == AND else (self.false, self.true)
         count = len(indptr) - 1
+        if len(inputs) == count and (np.diff(indptr) == 1).all():
+            return inputs.astype(np.int64)
         entry = np.repeat(np.arange(count), np.diff(indptr))
         decided = np.bincount(entry[inputs == decides], minlength=count) > 0
         keep = (inputs != nothing) & ~decided[entry]
-        pairs = np.unique(entry[keep] * self.size + inputs[keep])
-        entry, inputs = pairs // self.size, pairs % self.size
+        if not keep.all():
+            entry, inputs = entry[keep], inputs[keep]
+        pairs = entry * self.size + inputs
+        once = distinct(pairs)
+        if once is not pairs:
+            entry, inputs = once // self.size, once % self.size
         widths = np.bincount(entry, minlength=count)
         result = np.where(decided, decides, nothing)
         alone = widths[entry] == 1

@@ -59,7 +59,7 @@ class Counted:
     lineage: int
     compare: Literal[">=", ">", "<=", "<", "=", "<>"]
     number: str
-    """The SELECT of (candidate, 1 if the number is known, the number); or the number itself, as text."""
+    """The SELECT of (candidate, 1 if the number is known and -1 if it is none, the number); or the number as text."""
     keyed: bool = True
     """False where the rows are about no candidate in particular."""
     values: bool = False
@@ -82,6 +82,8 @@ class Stage:
     select: str
     """The SELECT that makes the table."""
     lineage: int
+    counted: bool = False
+    """Whether only the number of candidates is asked for, as a later decision is about all that they need."""
 
     def with_sql(self, change: Callable[[str], str]) -> Stage:
         """The stage with its SQL changed."""
@@ -95,6 +97,8 @@ class Decision:
     name: str
     """That of the stage."""
     formula: Formula
+    alone: bool = False
+    """Whether the formula holds only for candidates whose rows are there, so that it decides alone."""
 
     def with_sql(self, change: Callable[[str], str]) -> Decision:
         """The decision with all its SQL changed."""

@@ -16,7 +16,7 @@ from sqlglot import exp
 from sharpdnf.sql.backends.names import bare_value, column
 from sharpdnf.sql.backends.protocol import ROW_ID
 from sharpdnf.sql.bind.tree import Aggregated, All, Call, Condition, Item, Leaf, Not, Output, Plain, Select, Source
-from sharpdnf.sql.emit.stages import Absent, AllOf, Counted, Decision, Formula, OneOf
+from sharpdnf.sql.emit.stages import Absent, AllOf, Counted, Decision, Formula, Found, OneOf
 from sharpdnf.sql.refusal import refuse
 from sharpdnf.sql.rewrite.columns import read_by
 from sharpdnf.sql.rewrite.lifting import Lifting, certain_rows, for_candidates
@@ -93,9 +93,26 @@ def having(context: Lifting, query: Select) -> Select:
         number = _threshold(context, condition, groups, _on_keys(condition.other, keys, groups))
         return _formula(group, condition.call, condition.compare, number, truth)
 
-    context.steps.append(Decision(name, decide(query.having, True)))
+    formula = decide(query.having, True)
+    alone = _needs_a_row(formula)
+    context.steps.append(Decision(name, formula, alone))
+    if alone:
+        context.count_only(name)
     shown = [Item(item.label, item.key, _on_keys(item.expression, keys, groups)) for item in query.items]
     return Select(shown, [Leaf(groups)], distinct=query.distinct)
+
+
+def _needs_a_row(formula: Formula) -> bool:
+    """Whether a formula over the rows of a group can hold only if one of them is there."""
+    if isinstance(formula, Found):
+        return formula.lineage > 0
+    if isinstance(formula, Counted):
+        if formula.negated or formula.compare not in (">=", ">", "=") or formula.number[:1] not in "0123456789":
+            return False
+        return float(formula.number) > 0.0 or formula.compare == ">"
+    if isinstance(formula, Absent):
+        return False
+    return (any if isinstance(formula, AllOf) else all)(_needs_a_row(part) for part in formula.parts)
 
 
 def _aggregated(condition: Condition) -> list[Aggregated]:
@@ -155,6 +172,11 @@ def _threshold(context: Lifting, condition: Aggregated, candidates: Source, othe
     known = for_candidates(candidates, [], [])
     flag = exp.Case(ifs=[exp.If(this=exp.Is(this=exp.paren(other.copy()), expression=exp.Null()),
                                 true=exp.Literal.number(0))], default=exp.Literal.number(1))  # fmt: skip
+    if context.binding.dialect.affinities:  # a text compares with a number by its column's affinity
+        kind = exp.Anonymous(this="typeof", expressions=[other.copy()])
+        names = [exp.Literal.string(name) for name in ("integer", "real", "null")]
+        text = exp.If(this=exp.Not(this=exp.In(this=kind, expressions=names)), true=exp.Literal.number(-1))
+        flag.set("ifs", [text, *flag.args["ifs"]])
     value = exp.Coalesce(this=exp.cast(other.copy(), "DOUBLE"), expressions=[exp.Literal.number(0)])
     known.items += [Item("", None, flag), Item("", None, value)]
     return context.statement(known)[0]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
+from sharpdnf.sql.backends.dialect import Dialect
 from sharpdnf.sql.backends.names import column
 from sharpdnf.sql.backends.protocol import ROW_ID, Relation, Uncertain
 from sharpdnf.sql.backends.rows import recopied
@@ -89,10 +90,16 @@ class Lifting:
         assert isinstance(source.origin, Scan) and source.item is not None
         item = source.item
         if by is not None:
-            item = _first_of_each(item, [output.name for output in source.columns])
+            item = _first_of_each(item, [output.name for output in source.columns], self.binding.dialect)
         relation = source.origin.relation
         first = replace(source, origin=Scan(relation, Uncertain(relation, item, "")), item=item)
         return name, first, with_lineage(source, rows.lineage)
+
+    def count_only(self, name: str) -> None:
+        """Of this stage only the number of candidates is needed."""
+        for i, step in enumerate(self.steps):
+            if isinstance(step, Stage) and step.name == name:
+                self.steps[i] = replace(step, counted=True)
 
     def gathered(self, query: Query) -> Source:
         """The rows of a positive query in a temporary table, with their lineage columns as they are."""
@@ -149,15 +156,15 @@ def with_lineage(source: Source, lineage: int) -> Source:
     return replace(source, origin=Scan(source.origin.relation, None, names), lineage=names)
 
 
-def _first_of_each(copy: exp.Expr, names: list[str]) -> exp.Expr:
+def _first_of_each(copy: exp.Expr, names: list[str], dialect: Dialect) -> exp.Expr:
     """One of the rows with the same number."""
-    place = exp.Window(this=exp.RowNumber(), partition_by=[column(ROW_ID)])
     columns: list[exp.Expr] = [column(name) for name in [*names, ROW_ID]]
-    item = exp.alias_(copy.copy(), "_s", table=True, quoted=True)
-    numbered = exp.select(*columns, exp.alias_(place, "_sharpdnf_place", quoted=True)).from_(item)
-    inner = exp.alias_(exp.Subquery(this=numbered), "_r", table=True, quoted=True)
-    first = exp.EQ(this=column("_sharpdnf_place"), expression=exp.Literal.number(1))
-    return exp.Subquery(this=exp.select(*(c.copy() for c in columns)).from_(inner).where(first))
+    select = exp.select(*columns).from_(exp.alias_(copy.copy(), "_s", table=True, quoted=True))
+    if dialect.distinct_on:
+        select.set("distinct", exp.Distinct(on=exp.Tuple(expressions=[column(ROW_ID)])))
+    else:  # there GROUP BY takes the other columns from one row
+        select.set("group", exp.Group(expressions=[column(ROW_ID)]))
+    return exp.Subquery(this=select)
 
 
 def conjuncts(condition: Condition | None) -> list[Condition]:
