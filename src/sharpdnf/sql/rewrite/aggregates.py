@@ -15,19 +15,22 @@ from sqlglot import exp
 
 from sharpdnf.sql.backends.names import bare_value, column
 from sharpdnf.sql.backends.protocol import ROW_ID
+from sharpdnf.sql.bind.aggregates import MIRRORED
+from sharpdnf.sql.bind.conditions import NEGATED
 from sharpdnf.sql.bind.tree import Aggregated, All, Call, Condition, Item, Leaf, Not, Output, Plain, Select, Source
-from sharpdnf.sql.emit.stages import Absent, AllOf, Counted, Decision, Formula, Found, OneOf
+from sharpdnf.sql.emit.stages import Absent, AllOf, Counted, Decision, Formula, Found, OneOf, Sign
 from sharpdnf.sql.refusal import refuse
 from sharpdnf.sql.rewrite.columns import read_by
 from sharpdnf.sql.rewrite.lifting import Lifting, certain_rows, for_candidates
 
-MIRRORED: dict[type[exp.Binary], type[exp.Binary]] = {
-    exp.GT: exp.LT, exp.GTE: exp.LTE, exp.LT: exp.GT, exp.LTE: exp.GTE,
-}  # fmt: skip
-NEGATED: dict[type[exp.Binary], type[exp.Binary]] = {
-    exp.EQ: exp.NEQ, exp.NEQ: exp.EQ, exp.GT: exp.LTE, exp.LTE: exp.GT, exp.LT: exp.GTE, exp.GTE: exp.LT,
-}  # fmt: skip
-SIGNS = {exp.GT: ">", exp.GTE: ">=", exp.LT: "<", exp.LTE: "<=", exp.EQ: "=", exp.NEQ: "<>"}
+SIGNS: dict[type[exp.Binary], Sign] = {
+    exp.GT: ">",
+    exp.GTE: ">=",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +75,12 @@ def having(context: Lifting, query: Select) -> Select:
     name, groups, raw = context.candidates(context.query(context, inner, True), by=len(query.keys))
     raw = replace(raw, alias=context.binding.fresh("t"))
     keys = list(zip(query.keys, groups.columns, strict=False))
-    places = {id(node): output for node, output in zip(
-        (node for node in calls if node.call.argument is not None), groups.columns[len(query.keys) :], strict=True
-    )}  # fmt: skip
+    places = {
+        id(node): output
+        for node, output in zip(
+            (node for node in calls if node.call.argument is not None), groups.columns[len(query.keys) :], strict=True
+        )
+    }
 
     def decide(condition: Condition, truth: bool) -> Formula:
         if isinstance(condition, Not):
@@ -149,9 +155,7 @@ def scalar(context: Lifting, candidates: Source, condition: Aggregated, truth: b
     constant = not any(True for _ in read_by(condition.other))
     items += [] if constant else [condition.other]
     beside = [Leaf(certain_rows(candidates))] if keyed else []
-    inner = Select(
-        [Item("", None, item) for item in items], [*beside, *condition.query.sources], condition.query.where
-    )  # fmt: skip
+    inner = Select([Item("", None, item) for item in items], [*beside, *condition.query.sources], condition.query.where)
     rows = context.gathered(context.query(context, inner, True))
     value = rows.column(rows.columns[1]) if call.argument is not None else None
     other = condition.other if constant else rows.column(rows.columns[-1])
@@ -170,8 +174,10 @@ def _threshold(context: Lifting, condition: Aggregated, candidates: Source, othe
     if isinstance(literal, exp.Literal) and not literal.is_string:
         return f"-{literal.this}" if negative else str(literal.this)
     known = for_candidates(candidates, [], [])
-    flag = exp.Case(ifs=[exp.If(this=exp.Is(this=exp.paren(other.copy()), expression=exp.Null()),
-                                true=exp.Literal.number(0))], default=exp.Literal.number(1))  # fmt: skip
+    flag = exp.Case(
+        ifs=[exp.If(this=exp.Is(this=exp.paren(other.copy()), expression=exp.Null()), true=exp.Literal.number(0))],
+        default=exp.Literal.number(1),
+    )
     if context.binding.dialect.affinities:  # a text compares with a number by its column's affinity
         kind = exp.Anonymous(this="typeof", expressions=[other.copy()])
         names = [exp.Literal.string(name) for name in ("integer", "real", "null")]
@@ -226,4 +232,4 @@ def _count(group: Group, call: Call, compare: type[exp.Binary], number: str, tru
         select.identity = [exp.Window(this=exp.DenseRank(), order=order)]
     sql, lineage = context.counting_statement(select, group.rows)
     keyed = group.number is not None
-    return Counted(sql, lineage, SIGNS[compare], number, keyed, call.distinct, not truth)  # type: ignore[arg-type]
+    return Counted(sql, lineage, SIGNS[compare], number, keyed, call.distinct, not truth)

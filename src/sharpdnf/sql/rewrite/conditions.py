@@ -36,9 +36,7 @@ class Way:
 def combine(left: list[Way], right: list[Way]) -> list[Way]:
     """Both must hold: every pair."""
     _check_size(len(left) * len(right))
-    return [
-        Way(a.items + b.items, a.conditions + b.conditions, a.lineage + b.lineage) for a, b in product(left, right)
-    ]  # fmt: skip
+    return [Way(a.items + b.items, a.conditions + b.conditions, a.lineage + b.lineage) for a, b in product(left, right)]
 
 
 def _check_size(count: int) -> None:
