@@ -121,7 +121,10 @@ def _layer(found: Closed, supports: _Supports, layer: Layer, mine: IntArray) -> 
     pairs = owner * scale + rows
     once = distinct(pairs)
     apart = np.ones(len(gate), dtype=bool)
-    if len(once) < len(pairs):
+    if layer.exclusive:
+        owner, rows = once // scale, once % scale
+        sizes = np.bincount(owner, minlength=len(gate))
+    elif len(once) < len(pairs):
         apart = np.bincount(once // scale, minlength=len(gate)) == sizes
     supports.add(gate[apart], sizes[apart], rows[apart[owner]])
     kept, place = apart[place], (np.cumsum(apart) - 1)[place[apart[place]]]
@@ -131,6 +134,9 @@ def _layer(found: Closed, supports: _Supports, layer: Layer, mine: IntArray) -> 
     if layer.kind == ATLEAST:
         needed = layer.arg[gate - layer.first]
         found.true[gate], found.false[gate] = at_least(needed, np.concatenate([[0], np.cumsum(widths)]), p)
+    elif layer.exclusive:
+        found.true[gate] = np.minimum(1.0, np.bincount(place, weights=p, minlength=len(gate)))
+        found.false[gate] = 1.0 - found.true[gate]
     elif layer.kind == AND:
         found.true[gate], found.false[gate] = _product(place, p, q, len(gate))
     else:
