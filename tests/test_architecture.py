@@ -23,7 +23,7 @@ LAYERS = [
     "circuit builder relax",
     "compiled circuit_compile circuit_formats nnf formats simplify generate learn",
     "engines",
-    "analysis circuit_analysis sensitivity torch",
+    "analysis circuit_analysis sensitivity shapley torch",
     "fronts sql",
     "paper",
     "cli",

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
 from sharpdnf.circuit import Circuit
 from sharpdnf.dnf import DNF, IntArray
-from sharpdnf.errors import SQLError, needs_extra
+from sharpdnf.errors import SQLError, did_you_mean, needs_extra
 from sharpdnf.sql.backends.columns import readable
 from sharpdnf.sql.backends.protocol import Clauses, LineageRows
 from sharpdnf.sql.counting import Counts
 from sharpdnf.sql.emit.circuits import AnyFormulas, CircuitFormulas
 from sharpdnf.sql.emit.lineage import Rows
 from sharpdnf.sql.expected import Expected
-from sharpdnf.sql.explain import influences
+from sharpdnf.sql.explain import circuit_shares, influences, shares
+from sharpdnf.sql.picture import to_dot, to_json, to_svg
+from sharpdnf.sql.reasons import MEASURES, Reason, Reasons
 from sharpdnf.sql.ways import LINEAGE, Route
 
 if TYPE_CHECKING:
@@ -32,23 +35,6 @@ COLUMNS = ("prob", "lower", "upper", "guarantee", "engine", "num_clauses")
 
 FOLDED = 10
 """Values longer than this many characters may be folded into several lines before a column is left out."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """An uncertain row and what it means for an answer: P(answer | row) - P(answer | no row)."""
-
-    row: str
-    prob: float
-    influence: float
-    stderr: float = 0.0
-    """One standard error of the influence; 0 where it is exact."""
-    lower: float = -1.0
-    upper: float = 1.0
-    """The influence lies between the two, for all rows together with probability 95 %; surely where it is exact."""
-    best: int = 1
-    worst: int = 1
-    """Its place among all rows of the answer, as far as the draws can tell: ties and doubts share places."""
 
 
 def _word(value: object) -> str:
@@ -83,6 +69,28 @@ class Answers:
 
     def __len__(self) -> int:
         return len(self.counts.prob)
+
+    @overload
+    def __getitem__(self, index: int) -> dict[str, Any]: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[dict[str, Any]]: ...
+
+    def __getitem__(self, index: int | slice) -> dict[str, Any] | list[dict[str, Any]]:
+        """One answer, or a slice of them, as dicts of all columns."""
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        self._check(index)
+        found: dict[str, Any] = self._whole.slice(index % len(self), 1).to_pylist()[0]
+        return found
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        for batch in self._whole.to_batches(max_chunksize=1_000):
+            yield from batch.to_pylist()
+
+    @cached_property
+    def _whole(self) -> pa.Table:
+        return self.arrow()
 
     def plan(self) -> Route:
         """Which way the query went, and why not a stronger one; as text: one line a way."""
@@ -265,27 +273,62 @@ class Answers:
         first, last = indptr[number : number + 2] if number + 1 < len(indptr) else (0, 0)
         return self._found.clauses.take(np.arange(first, last)) if last > first else bool(self.counts.prob[index] > 0.5)
 
-    def explain(self, index: int, top: int = 5) -> list[Reason]:
-        """The rows whose presence changes the answer's probability most.
+    def lineage_json(self, index: int) -> str:
+        """The lineage as JSON: the answer, the rows with their probabilities, and the clauses over them."""
+        return to_json(self.lineage(index), self._own(index), float(self.prob[index]))
 
-        Exact where the lineage compiles to a d-tree within seconds, as most does; else sampled until every influence is
-        within 5 % of the largest (with 95 % for all together), or with a NotMetWarning where that takes too long.
-        Every reason says its standard error and which places it may have.
+    def lineage_dot(self, index: int) -> str:
+        """The lineage as a graph in the DOT language."""
+        return to_dot(self.lineage(index), self._title(index))
+
+    def lineage_svg(self, index: int) -> str:
+        """The lineage as a picture in SVG."""
+        return to_svg(self.lineage(index), self._title(index))
+
+    def _own(self, index: int) -> dict[str, Any]:
+        """The columns of an answer, without what is known of its probability."""
+        names = self._whole.column_names
+        own = self._whole.select(names[: names.index("prob")])
+        found: dict[str, Any] = own.slice(index % len(self), 1).to_pylist()[0]
+        return found
+
+    def _title(self, index: int) -> str:
+        values = ", ".join(_word(value) for value in self._own(index).values())
+        return f"({values}) {float(self.prob[index]):.4g}"
+
+    def explain(
+        self, index: int, top: int = 5, *, measure: str = "influence", epsilon: float = 0.05, delta: float = 0.05
+    ) -> Reasons:
+        """The rows that matter most for an answer, by one of three measures.
+
+        "influence" is P(answer | row) - P(answer | no row); "banzhaf" and "shapley" share the answer's truth out among
+        the rows whatever their probabilities (``shapley.py``), where a coalition of rows wins if it holds a clause of
+        the lineage. All are exact where the lineage compiles to a d-tree within seconds, as most does. Else influences
+        are sampled until each is within epsilon of the largest, relatively, and values until each is within epsilon,
+        for all rows together with probability 1 - delta; or with a NotMetWarning where that takes too long. Every
+        reason says its standard error, its interval and which places it may have.
         """
         self._check(index)
+        if measure not in MEASURES:
+            meant = did_you_mean(measure, MEASURES)
+            raise ValueError(f"measure must be one of {', '.join(MEASURES)}, not {measure!r}{meant}")
+        asked: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rng": 0}
         if isinstance(self._formulas, CircuitFormulas):
-            raise SQLError("explain() knows no lineage with negation yet: r.lineage(i) is the circuit")
-        known, clauses = self._known, self._clauses(index)
-        if isinstance(clauses, bool):
-            return []  # no row, no reason
-        rows, found = influences(clauses, known, rng=0)
+            circuit, of_var = self._formulas.batch.circuit(int(self._formula_of_answer[index]))
+            rows, found = circuit_shares(circuit, of_var, self._known, measure)
+        else:
+            clauses = self._clauses(index)
+            if isinstance(clauses, bool):
+                return Reasons([], measure)  # no row, no reason
+            measured = influences if measure == "influence" else partial(shares, measure=measure)
+            rows, found = measured(clauses, self._known, **asked)
         places = found.ranking()[:top]
         order = [place.variable - 1 for place in places]
         names = self._database.row_names(rows[order], self._reading)
-        return [
+        reasons = [
             Reason(
                 row=name,
-                prob=float(known.prob[rows[i]]),
+                prob=float(self._known.prob[rows[i]]),
                 influence=place.influence,
                 stderr=float(found.stderr[i]),
                 lower=float(found.lower[i]),
@@ -295,3 +338,4 @@ class Answers:
             )
             for name, i, place in zip(names, order, places, strict=True)
         ]
+        return Reasons(reasons, measure)

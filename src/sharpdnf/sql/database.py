@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -36,8 +36,11 @@ from sharpdnf.sql.limits import watched
 from sharpdnf.sql.ordering import choose_answers, first_answers
 from sharpdnf.sql.parse.allowed import check_functions
 from sharpdnf.sql.parse.faithful import standing
+from sharpdnf.sql.parse.text import parse_select
 from sharpdnf.sql.plan import Plan, make_plan
+from sharpdnf.sql.reach import Links, Reach, make_reach, network_answers, read_links
 from sharpdnf.sql.refusal import refuse
+from sharpdnf.sql.summed import SummedAnswers, summed
 from sharpdnf.sql.topk import decide
 from sharpdnf.sql.uncertain import (
     COPY,
@@ -52,7 +55,7 @@ from sharpdnf.sql.uncertain import (
     has_changed,
     layout,
 )
-from sharpdnf.sql.ways import CIRCUIT, CLOSED, LINEAGE, WORLDS, Route, choose
+from sharpdnf.sql.ways import CIRCUIT, CLOSED, LINEAGE, NETWORK, WORLDS, Route, choose
 from sharpdnf.sql.worlds.answers import group_answers, row_answers
 from sharpdnf.sql.worlds.play import NotKeptApart, play
 from sharpdnf.sql.worlds.script import Script, make_script
@@ -76,6 +79,8 @@ class ProbDB:
         self._rows: Rows | None = None
         self._copies: list[str] = []
         """The temporary tables made so far: a rollback may bring one back that was dropped."""
+        self._views: dict[tuple[str, ...], str] = {}
+        """The temporary views that ``uncertain(query=...)`` made, by the key of their relation."""
         self.readings = 0
         """How often all numbers were given anew: older answers have other ones."""
         self._closed = False
@@ -89,6 +94,8 @@ class ProbDB:
             self._declared.clear()
             self._rows = None
             self._drop_unused()
+            for view in self._views.values():
+                self.backend.execute(f"DROP VIEW IF EXISTS {view}")
         self._closed = True
         if self._ours:
             self.backend.connection.close()
@@ -105,17 +112,24 @@ class ProbDB:
 
     # ---- declaring
 
-    def uncertain(self, table: str, *, prob: str, block: str | Sequence[str] | None = None) -> None:
-        """Declares the rows of ``table`` to be events with the probabilities in column ``prob``.
+    def uncertain(
+        self, table: str, *, prob: str, block: str | Sequence[str] | None = None, query: str | None = None
+    ) -> None:
+        """Declares the rows of a table or view to be events with the probabilities in column ``prob``.
 
-        Rows are independent; with ``block``, rows that agree in these columns exclude each other.
+        ``prob`` may also be an expression of the row's columns, such as "p1 * p2" or "score / 100"; a row for which it
+        is not in [0, 1] is an error. Rows are independent; with ``block``, rows that agree in these columns exclude
+        each other. With ``query``, ``table`` becomes the name of a temporary view over that SELECT first.
         """
         columns = () if block is None else (block,) if isinstance(block, str) else tuple(block)
         if block is not None and not columns:
             raise ValueError("block must name at least one column")
         with watched(self.backend):
             self._check_open()
-            self._declare(self._relation(table), prob, columns)
+            if query is None:
+                self._declare(self._relation(table), prob, columns)
+            else:
+                self._declare_query(table, query, prob, columns)
 
     def forget(self, table: str) -> None:
         """Takes back ``uncertain``: the rows of the table count as certain from now on."""
@@ -129,6 +143,8 @@ class ProbDB:
             self._declared.pop(keys[0])
             self._rows = None
             self._drop_unused()
+            if keys[0] in self._views:
+                self.backend.execute(f"DROP VIEW {self._views.pop(keys[0])}")
 
     def _is_named(self, declared: Declared, parts: list[str]) -> bool:
         path = [self.backend.fold(quoted(part)) for part in declared.uncertain.relation.path]
@@ -136,6 +152,20 @@ class ProbDB:
 
     def _relation(self, table: str) -> Relation:
         return Tables(self.backend, self._uncertain()).relation(self._name(table), Environment())
+
+    def _declare_query(self, name: str, query: str, prob: str, columns: tuple[str, ...]) -> None:
+        """A temporary view over a query, and its rows as events; an error leaves no view behind."""
+        dialect = self.backend.dialect
+        parse_select(query, dialect, "the query")  # and nothing behind it
+        target = exp.Table(this=quoted(name)).sql(dialect.name)
+        self.backend.execute(f"CREATE TEMP VIEW {target} AS {query.strip().rstrip(';')}")
+        try:
+            self._declare(self._relation(target), prob, columns)
+            self._views[self._relation(target).key] = target
+        except BaseException:
+            with suppress(SQLError):
+                self.backend.execute(f"DROP VIEW {target}")
+            raise
 
     def _declare(self, relation: Relation, prob: str, columns: tuple[str, ...]) -> None:
         check_functions("SELECT 1", self.backend)  # our own statements must mean what they say
@@ -201,7 +231,7 @@ class ProbDB:
             else:
                 old = self._declared.get(self._relation(table).key)
                 if old is not None:
-                    self._declare(self._relation(table), old.uncertain.prob, old.block_columns)
+                    self._declare(self._relation(table), old.probability.text, old.block_columns)
 
     def refresh(self) -> None:
         """Reads the uncertain tables again, also one that has become a view. Queries notice changed rows themselves."""
@@ -213,7 +243,7 @@ class ProbDB:
                 for old in before.values():
                     relation = current(self.backend, old.uncertain.relation)
                     assert relation is not None, "it is present"
-                    self._declare(relation, old.uncertain.prob, old.block_columns)
+                    self._declare(relation, old.probability.text, old.block_columns)
             except BaseException:  # all or nothing: half of the numbers would be given twice
                 self._declared, self._rows = before, None
                 raise
@@ -238,14 +268,15 @@ class ProbDB:
 
     def _choose(
         self, query: str, options: Options, way: str | None = None, after: Route | None = None
-    ) -> tuple[Plan | ClosedPlan | Script, Route]:
+    ) -> tuple[Plan | ClosedPlan | Reach | Script, Route]:
         """The plan of the strongest way that can answer a query, and why no stronger one can."""
         uncertain = self._uncertain()
-        found: tuple[Plan | ClosedPlan | Script, Route] = choose(
+        found: tuple[Plan | ClosedPlan | Reach | Script, Route] = choose(
             [
                 (LINEAGE, lambda: self._plan(query, circuits=False)),
                 (CIRCUIT, lambda: self._plan(query, circuits=True)),
                 (CLOSED, lambda: plan_closed(query, self.backend, uncertain, options.aggregates)),
+                (NETWORK, lambda: make_reach(query, self.backend, uncertain)),
                 (WORLDS, lambda: make_script(query, self.backend, uncertain)),
             ],
             way,
@@ -277,6 +308,32 @@ class ProbDB:
         _, found, _, _ = self._lineage(again, plan.rows)
         return closed_answers(self, plan, found, self.known_rows(), route)
 
+    def _summed(self, plan: Plan) -> tuple[Any, ...] | None:
+        """What the database adds up by itself of expected values; None where that is not possible, or not any more."""
+        prob_of_copy = {d.copy: d.uncertain.prob for d in self._declared.values()}
+        sql = summed(plan, prob_of_copy, self.backend.dialect.name)
+        if sql is None:
+            return None
+        with self.backend.snapshot():
+            renamed = self._brought_up_to_date(sql)
+            if renamed is None:
+                return None
+            with self._numbered(plan):
+                return self.backend.rows(COPY.sub(lambda name: renamed.get(name[0], name[0]), sql))[0]
+
+    @contextmanager
+    def _numbered(self, plan: Plan) -> Iterator[None]:
+        """The temporary tables of numbered rows that a plan reads beside those of the uncertain tables."""
+        made: list[str] = []
+        try:
+            for name, select in plan.numbered:
+                made.append(quoted(name).sql(self.backend.dialect.name))
+                self.backend.execute(f"CREATE TEMP TABLE {made[-1]} AS {select.sql(self.backend.dialect.name)}")
+            yield
+        finally:
+            for name in made:
+                self.backend.execute(f"DROP TABLE IF EXISTS {name}")
+
     def _lineage(
         self, again: Callable[[], Plan], plan: Plan, evidence: tuple[Evidence, ...] = ()
     ) -> tuple[Plan, LineageRows, Events | None, IntArray]:
@@ -298,6 +355,16 @@ class ProbDB:
                     return current, found, events, np.concatenate(parts)
             self.refresh()
             plan = again()
+        raise SQLError("the uncertain tables change faster than the query can be planned")
+
+    def _links(self, query: str, reach: Reach) -> tuple[Reach, Links]:
+        """The network that a recursion asks about, of one moment; UnsupportedSQL if the rows are none."""
+        for _ in range(ATTEMPTS):
+            with self.backend.snapshot():
+                if self._brought_up_to_date(f"{query} {self._declared[reach.key].copy}") is not None:
+                    return reach, read_links(self.backend, reach, self._declared[reach.key])
+            self.refresh()
+            reach = make_reach(query, self.backend, self._uncertain())
         raise SQLError("the uncertain tables change faster than the query can be planned")
 
     def _worlds(self, query: str, script: Script, options: Options, route: Route) -> Answers:
@@ -343,7 +410,7 @@ class ProbDB:
             if there and not has_changed(self.backend, old, text):
                 continue
             self._check_shared(relation, set(self._declared) - {key})
-            new = self._read(key, relation, old.uncertain.prob, old.block_columns)
+            new = self._read(key, relation, old.probability.text, old.block_columns)
             renamed[old.copy] = new.copy
         if self._declared and not copies:
             names = ", ".join(sorted(d.name for d in self._declared.values()))
@@ -431,12 +498,22 @@ class ProbDB:
                     return self._by_closed_forms(query, chosen, route)
                 except UnsupportedSQL as error:  # only the rows tell whether they are independent
                     chosen, route = self._choose(query, options, way, route.refused(str(error)))
+            if isinstance(chosen, Reach):
+                try:
+                    chosen, links = self._links(query, chosen)
+                except UnsupportedSQL as error:  # only the rows tell whether they are a network
+                    chosen, route = self._choose(query, options, way, route.refused(str(error)))
             if isinstance(chosen, Plan):
+                row = None if evidence else self._summed(chosen)
+                if row is not None:
+                    return SummedAnswers(row, chosen, self, route)
                 circuits = bool(chosen.steps)
                 plan, found, events, parts = self._lineage(
                     lambda: self._plan(query, circuits=circuits), chosen, evidence
                 )
             known, reading = self.known_rows(), self.readings
+        if isinstance(chosen, Reach):
+            return network_answers(self, chosen, links, options, route)
         if isinstance(chosen, Script):
             with self.backend.lock:
                 return self._worlds(query, chosen, options, route)
@@ -466,12 +543,10 @@ class ProbDB:
         tables = [step.name for step in plan.steps if not isinstance(step, Decision)]
         made = [quoted(name).sql(self.backend.dialect.name) for name in tables]
         try:
-            for name, select in plan.numbered:
-                made.append(quoted(name).sql(self.backend.dialect.name))
-                self.backend.execute(f"CREATE TEMP TABLE {made[-1]} AS {select.sql(self.backend.dialect.name)}")
-            if events is not None:
-                events.run(plan.steps, self.backend)
-            return self.backend.lineage(plan.sql, plan.shape)
+            with self._numbered(plan):
+                if events is not None:
+                    events.run(plan.steps, self.backend)
+                return self.backend.lineage(plan.sql, plan.shape)
         finally:
             for name in made:
                 self.backend.execute(f"DROP TABLE IF EXISTS {name}")

@@ -99,8 +99,10 @@ class Worker:
         self.db.register(name, from_bytes(data), prob=prob, block=block)
         return {}, b""
 
-    def _uncertain(self, _: bytes, table: str, prob: str, block: Any) -> tuple[dict[str, Any], bytes]:
-        self.db.uncertain(table, prob=prob, block=block)
+    def _uncertain(
+        self, _: bytes, table: str, prob: str, block: Any, query: str | None
+    ) -> tuple[dict[str, Any], bytes]:
+        self.db.uncertain(table, prob=prob, block=block, query=query)
         return {}, b""
 
     def _forget(self, _: bytes, table: str) -> tuple[dict[str, Any], bytes]:
@@ -148,8 +150,10 @@ class Worker:
             raise LimitError(f"the lineage takes {len(data)} bytes, more than the limit of {self._most}")
         return {"names": dnf.names}, data
 
-    def _explain(self, _: bytes, answers: int, index: int, top: int) -> tuple[dict[str, Any], bytes]:
-        reasons = self._kept(answers).explain(index, top)
+    def _explain(
+        self, _: bytes, answers: int, index: int, top: int, asked: dict[str, Any]
+    ) -> tuple[dict[str, Any], bytes]:
+        reasons = self._kept(answers).explain(index, top, **asked)
         return {"reasons": [asdict(reason) for reason in reasons]}, b""
 
 
