@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -118,8 +119,9 @@ class _Report:
             sets = find()
         except LimitError as error:
             return self.cut_short(what, error)
+        joint = " " if what == "cut sets" else ", "  # "not b" has a space of its own
         rows = [
-            {"prob": prob, "share": share, "order": size, "events": " ".join(events)}
+            {"prob": prob, "share": share, "order": size, "events": joint.join(events)}
             for events, size, prob, share in zip(sets.events, sets.order, sets.prob, sets.share, strict=True)
         ]
         key = what.replace(" ", "_")

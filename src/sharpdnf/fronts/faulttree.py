@@ -18,7 +18,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Never
 
 import numpy as np
 
@@ -27,10 +27,11 @@ from sharpdnf.circuit_compile import compile_circuit
 from sharpdnf.compiled import Compiled
 from sharpdnf.dnf import FloatArray
 from sharpdnf.engines.front import Seed, count, make_limit, make_rng
+from sharpdnf.engines.registry import refuse_options
 from sharpdnf.errors import InvalidFormula, LimitError, did_you_mean
 from sharpdnf.estimate import Estimate, Limit
 from sharpdnf.fronts.cutsets import MAX_NODES, CutSets, find_cut_sets, is_coherent, restricted
-from sharpdnf.fronts.expressions import Scope, constant, is_random
+from sharpdnf.fronts.expressions import Evaluator, constant, is_random
 from sharpdnf.fronts.implicants import find_implicants
 from sharpdnf.fronts.importance import exact_importance, sampled_importance
 from sharpdnf.fronts.safexml import shown
@@ -159,8 +160,8 @@ class FaultTree:
         nan where the initiating event has none."""
         names = self.sequence_names
         estimates = [self.probability(name, mission_time, **asked) for name in names]
-        scope = Scope(self.model.parameters, _checked_time(mission_time))
-        rates = [math.nan if s.frequency is None else float(scope.value(s.frequency)) for s in self.model.sequences]
+        evaluator = Evaluator(self.model.parameters, _checked_time(mission_time))
+        rates = [math.nan if s.frequency is None else float(evaluator.value(s.frequency)) for s in self.model.sequences]
         return {
             "sequence": list(names),
             "prob": np.array([estimate.prob for estimate in estimates]),
@@ -256,8 +257,10 @@ class FaultTree:
         top: str | None = None,
         mission_time: float | None = None,
         timeout: float | None = None,
+        **unknown: Never,
     ) -> Uncertainty:
         """Draws the uncertain probabilities and parameters ``samples`` times and computes P(top) exactly each time."""
+        refuse_options(self.uncertainty, unknown)
         if samples < 2:
             raise ValueError(f"samples must be at least 2, not {samples}")
         name, limit = self._top(top), make_limit(timeout, None)
@@ -275,8 +278,8 @@ class FaultTree:
             if limit.expired:
                 raise LimitError(f"the time limit came after {start} of {samples} samples")
             size = min(step, samples - start)
-            scope = Scope(self.model.parameters, _checked_time(mission_time), generator, size)
-            rows = np.stack([np.broadcast_to(_drawn(scope, e), (size,)) for e in events], axis=1)
+            evaluator = Evaluator(self.model.parameters, _checked_time(mission_time), generator, size)
+            rows = np.stack([np.broadcast_to(_drawn(evaluator, e), (size,)) for e in events], axis=1)
             inside = np.clip(rows, 0.0, 1.0)
             clipped += int(np.count_nonzero(inside != rows))
             values.append(np.exp(compiled.evaluate(inside)))
@@ -305,8 +308,8 @@ class FaultTree:
 
     def _quantified(self, top: str, mission_time: float | None) -> Circuit:
         circuit = restricted(self.circuit[top])
-        scope = Scope(self.model.parameters, _checked_time(mission_time))
-        return circuit.with_prob([_chance(scope, self._events[name]) for name in circuit.names or ()])
+        evaluator = Evaluator(self.model.parameters, _checked_time(mission_time))
+        return circuit.with_prob([_chance(evaluator, self._events[name]) for name in circuit.names or ()])
 
     def _has_numbers(self, top: str) -> bool:
         return all(self._events[name].expression is not None for name in restricted(self.circuit[top]).names or ())
@@ -361,19 +364,19 @@ def _checked_time(mission_time: float | None) -> float | None:
     return mission_time
 
 
-def _chance(scope: Scope, event: BasicEvent) -> float:
+def _chance(evaluator: Evaluator, event: BasicEvent) -> float:
     if event.expression is None:
         raise event.place.error(f"the basic event {shown(event.name)} has no probability")
-    value = float(np.asarray(scope.value(event.expression)))
+    value = float(np.asarray(evaluator.value(event.expression)))
     if not 0.0 <= value <= 1.0:
-        when = "" if scope.mission_time is None else f" at mission time {scope.mission_time:g}"
+        when = "" if evaluator.mission_time is None else f" at mission time {evaluator.mission_time:g}"
         raise event.place.error(f"the probability of {shown(event.name)} must lie in [0, 1], not {value}{when}")
     return value
 
 
-def _drawn(scope: Scope, event: BasicEvent) -> Any:
+def _drawn(evaluator: Evaluator, event: BasicEvent) -> Any:
     assert event.expression is not None, "the mean was computed before"
-    values = scope.value(event.expression)
+    values = evaluator.value(event.expression)
     if not np.all(np.isfinite(values)):
         raise event.place.error(
             f"a drawn probability of {shown(event.name)} is not a number: its parameters vary too far"

@@ -6,7 +6,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, Never
 
 import numpy as np
 import sqlglot
@@ -14,6 +14,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from sharpdnf.dnf import IntArray
+from sharpdnf.engines.registry import refuse_options
 from sharpdnf.errors import NoUncertainTable, SQLError, UncertainTableError, UnsupportedSQL
 from sharpdnf.estimate import check_tolerance
 from sharpdnf.sql.aggregates import read_groups
@@ -466,6 +467,7 @@ class ProbDB:
         given: Given | None = None,
         given_not: Given | None = None,
         aggregates: str = SUMMARY,
+        **unknown: Never,
     ) -> Answers:
         """Answers a SELECT: every answer with the probability that it is one.
 
@@ -477,6 +479,7 @@ class ProbDB:
         select list aggregates uncertain rows has one answer a group, with the distribution of each aggregate;
         ``aggregates="rows"`` makes every row that the query can give an answer instead.
         """
+        refuse_options(self.sql, unknown)
         query = with_values(query, params, self.backend.dialect.name)
         check_tolerance(epsilon, delta)
         if timeout is not None and not timeout >= 0.0:

@@ -29,7 +29,7 @@ from sharpdnf.sql.rewrite.columns import Replacing
 from sharpdnf.sql.rewrite.lifting import Lifting, conjuncts
 
 FALSEHOOD = exp.EQ(this=exp.Literal.number(1), expression=exp.Literal.number(0))
-Way = tuple[FromItem, list[Condition]]
+Case = tuple[FromItem, list[Condition]]
 """A FROM item without absence, and the conditions under which its rows are some of those of the original."""
 
 
@@ -46,7 +46,7 @@ def ways(
     return found
 
 
-def _ways(context: Lifting, item: FromItem, bag: bool) -> list[Way]:
+def _ways(context: Lifting, item: FromItem, bag: bool) -> list[Case]:
     if isinstance(item, Leaf):
         return [(_leaf(context, item, bag), [])]
     if isinstance(item, Merged):
@@ -66,7 +66,7 @@ def _ways(context: Lifting, item: FromItem, bag: bool) -> list[Way]:
     return _outer(context, item, lefts, rights)
 
 
-def _outer(context: Lifting, item: Join, lefts: list[Way], rights: list[Way]) -> list[Way]:
+def _outer(context: Lifting, item: Join, lefts: list[Case], rights: list[Case]) -> list[Case]:
     if any(isinstance(part, Merged) for side in (item.left, item.right) for part in _parts(side)):
         refuse("an outer join over a correlated join", "move the condition to the outer WHERE")
     uncertain = item.on is not None and bool(item.on.reads)
@@ -84,7 +84,7 @@ def _outer(context: Lifting, item: Join, lefts: list[Way], rights: list[Way]) ->
     return found
 
 
-def _merged(context: Lifting, item: Merged) -> list[Way]:
+def _merged(context: Lifting, item: Merged) -> list[Case]:
     """The FROM items of a merged derived table side by side, with its WHERE."""
     found = []
     for items, conditions in ways(context, item.select.sources, bag=False):
@@ -110,7 +110,7 @@ def _leaf(context: Lifting, leaf: Leaf, bag: bool) -> Leaf:
     return Leaf(replace(leaf.source, origin=shared, item=table(shared.name)))
 
 
-def _joined(context: Lifting, join: Join, lefts: list[Way], rights: list[Way]) -> list[Way]:
+def _joined(context: Lifting, join: Join, lefts: list[Case], rights: list[Case]) -> list[Case]:
     """The pairs of rows for which ON is TRUE."""
     kind = context.binding.dialect.cross_join
     on = [join.on] if join.on is not None else []
@@ -129,10 +129,10 @@ def _partner(context: Lifting, other: FromItem, on: Condition | None) -> Member:
 
 
 def _without_partner(
-    context: Lifting, kept: list[Way], other: FromItem, on: Condition | None, *, shown: bool
-) -> list[Way]:
+    context: Lifting, kept: list[Case], other: FromItem, on: Condition | None, *, shown: bool
+) -> list[Case]:
     """The rows of one side for which no row of the other makes ON TRUE; if ``shown``, with NULLs in its columns."""
-    found: list[Way] = []
+    found: list[Case] = []
     for item, conditions in kept:
         hollow = _hollow(context, other) if shown else None
         padded = item if hollow is None else Join(item, hollow, "LEFT", "", Plain(FALSEHOOD.copy()), hollow=True)
