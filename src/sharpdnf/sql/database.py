@@ -496,6 +496,14 @@ class ProbDB:
             evidence = (*self._evidence, *as_evidence(given, given_not))
             if evidence and not isinstance(chosen, Plan):
                 refuse("evidence for a query without lineage", route.refusals[-1][1] if route.refusals else "")
+            ran = None
+            if isinstance(chosen, Plan) and chosen.steps:
+                try:
+                    ran = self._lineage(lambda: self._plan(query, circuits=True), chosen, evidence)
+                except UnsupportedSQL as error:  # only the rows tell how many different sums there are
+                    if evidence:
+                        raise
+                    chosen, route = self._choose(query, options, way, route.refused(str(error)))
             if isinstance(chosen, ClosedPlan):
                 try:
                     return self._by_closed_forms(query, chosen, route)
@@ -507,12 +515,11 @@ class ProbDB:
                 except UnsupportedSQL as error:  # only the rows tell whether they are a network
                     chosen, route = self._choose(query, options, way, route.refused(str(error)))
             if isinstance(chosen, Plan):
-                row = None if evidence else self._summed(chosen)
+                row = None if evidence or ran is not None else self._summed(chosen)
                 if row is not None:
                     return SummedAnswers(row, chosen, self, route)
-                circuits = bool(chosen.steps)
-                plan, found, events, parts = self._lineage(
-                    lambda: self._plan(query, circuits=circuits), chosen, evidence
+                plan, found, events, parts = ran or self._lineage(
+                    lambda: self._plan(query, circuits=False), chosen, evidence
                 )
             known, reading = self.known_rows(), self.readings
         if isinstance(chosen, Reach):
