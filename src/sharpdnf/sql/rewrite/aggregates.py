@@ -21,6 +21,7 @@ from sharpdnf.sql.bind.tree import (
     Aggregated,
     All,
     Call,
+    Combined,
     Condition,
     Item,
     Leaf,
@@ -29,7 +30,6 @@ from sharpdnf.sql.bind.tree import (
     Plain,
     Select,
     Source,
-    Tally,
 )
 from sharpdnf.sql.emit.stages import Absent, AllOf, Counted, Decision, Formula, Found, OneOf, Sign, Tallied
 from sharpdnf.sql.refusal import refuse
@@ -100,7 +100,7 @@ def having(context: Lifting, query: Select) -> Select:
         if isinstance(condition, Plain):
             plain = Plain(_on_keys(condition.expression, keys, groups))
             return context.formula(context, groups, plain, truth)
-        if isinstance(condition, Tally) and condition.query is None:
+        if isinstance(condition, Combined) and condition.query is None:
             values = [raw.column(places[id(call)]) if id(call) in places else None for call in condition.calls]
             others = [_on_keys(other, keys, groups) for other in condition.others]
             return _tallied(context, condition, raw, column(ROW_ID, raw.alias), values, groups, others, truth)
@@ -136,12 +136,12 @@ def _needs_a_row(formula: Formula) -> bool:
     return (any if isinstance(formula, AllOf) else all)(_needs_a_row(part) for part in formula.parts)
 
 
-def _calls(node: Aggregated | Tally) -> tuple[Call, ...]:
-    return node.calls if isinstance(node, Tally) else (node.call,)
+def _calls(node: Aggregated | Combined) -> tuple[Call, ...]:
+    return node.calls if isinstance(node, Combined) else (node.call,)
 
 
-def _aggregated(condition: Condition) -> list[Aggregated | Tally]:
-    if isinstance(condition, Aggregated | Tally):
+def _aggregated(condition: Condition) -> list[Aggregated | Combined]:
+    if isinstance(condition, Aggregated | Combined):
         return [condition]
     if isinstance(condition, Not):
         return _aggregated(condition.part)
@@ -164,10 +164,10 @@ def _on_keys(node: exp.Expr, keys: Sequence[tuple[exp.Expr, Output]], source: So
     return copy
 
 
-def scalar(context: Lifting, candidates: Source, condition: Aggregated | Tally, truth: bool) -> Formula:
+def scalar(context: Lifting, candidates: Source, condition: Aggregated | Combined, truth: bool) -> Formula:
     """A comparison with a subquery that is one aggregate, for each candidate."""
     assert condition.query is not None
-    if isinstance(condition, Tally):
+    if isinstance(condition, Combined):
         parts = [column(ROW_ID, candidates.alias), condition.calls[0].argument or exp.Literal.number(1)]
         shown = [Item("", None, part) for part in parts]
         beside_it = [Leaf(certain_rows(candidates)), *condition.query.sources]
@@ -192,7 +192,7 @@ def scalar(context: Lifting, candidates: Source, condition: Aggregated | Tally, 
 
 def _tallied(
     context: Lifting,
-    condition: Tally,
+    condition: Combined,
     rows: Source,
     number: exp.Expr,
     values: Sequence[exp.Expr | None],

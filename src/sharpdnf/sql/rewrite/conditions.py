@@ -19,6 +19,7 @@ from sharpdnf.sql.bind.tree import (
     Aggregated,
     All,
     AnyOf,
+    Combined,
     Condition,
     FromItem,
     Item,
@@ -27,7 +28,6 @@ from sharpdnf.sql.bind.tree import (
     Not,
     Plain,
     Select,
-    Tally,
 )
 from sharpdnf.sql.emit.sql import complete, emit_select
 from sharpdnf.sql.refusal import refuse
@@ -76,7 +76,7 @@ def ways(context: Rewriting, condition: Condition, *, positive: bool = True) -> 
         if isinstance(condition, AnyOf) and condition.compared:
             _check_types(context, found, condition.compared)
         return found
-    if isinstance(condition, Aggregated | Tally):
+    if isinstance(condition, Aggregated | Combined):
         refuse("an aggregate over uncertain rows in a condition", "it cannot stand here")
     if not positive:
         refuse(
