@@ -70,8 +70,13 @@ def sql(
         typer.echo(str(database.plan(text)))
         return
     options: dict[str, Any] = {
-        "guarantee": guarantee, "epsilon": epsilon, "delta": delta, "engine": engine, "timeout": timeout, "rng": seed,
-    }  # fmt: skip
+        "guarantee": guarantee,
+        "epsilon": epsilon,
+        "delta": delta,
+        "engine": engine,
+        "timeout": timeout,
+        "rng": seed,
+    }
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always", sharpdnf.errors.NoUncertainTable)
         answers = _answer(database, text, options)

@@ -6,7 +6,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, Never
 
 import numpy as np
 import sqlglot
@@ -14,6 +14,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from sharpdnf.dnf import IntArray
+from sharpdnf.engines.registry import refuse_options
 from sharpdnf.errors import NoUncertainTable, SQLError, UncertainTableError, UnsupportedSQL
 from sharpdnf.estimate import check_tolerance
 from sharpdnf.sql.aggregates import read_groups
@@ -39,6 +40,7 @@ from sharpdnf.sql.parse.faithful import standing
 from sharpdnf.sql.parse.text import parse_select
 from sharpdnf.sql.plan import Plan, make_plan
 from sharpdnf.sql.planned import Planned
+from sharpdnf.sql.reach import Links, Reach, make_reach, network_answers, read_links
 from sharpdnf.sql.refusal import refuse
 from sharpdnf.sql.summed import SummedAnswers, summed
 from sharpdnf.sql.topk import decide
@@ -55,7 +57,7 @@ from sharpdnf.sql.uncertain import (
     fetch_rows,
     layout,
 )
-from sharpdnf.sql.ways import CIRCUIT, CLOSED, LINEAGE, WORLDS, Route, choose
+from sharpdnf.sql.ways import CIRCUIT, CLOSED, LINEAGE, NETWORK, WORLDS, Route, choose
 from sharpdnf.sql.worlds.answers import group_answers, row_answers
 from sharpdnf.sql.worlds.play import NotKeptApart, play
 from sharpdnf.sql.worlds.script import Script, make_script
@@ -269,18 +271,19 @@ class ProbDB:
 
     def _choose(
         self, query: str, options: Options, way: str | None = None, after: Route | None = None
-    ) -> tuple[Plan | ClosedPlan | Script, Route]:
+    ) -> tuple[Plan | ClosedPlan | Reach | Script, Route]:
         """The plan of the strongest way that can answer a query, and why no stronger one can."""
         if after is None:
             kept = self._planned.get((query, way, options.aggregates), self._declared)
             if kept is not None:
                 return kept[0], kept[1]
         uncertain = self._uncertain()
-        found: tuple[Plan | ClosedPlan | Script, Route] = choose(
+        found: tuple[Plan | ClosedPlan | Reach | Script, Route] = choose(
             [
                 (LINEAGE, lambda: self._plan(query, circuits=False)),
                 (CIRCUIT, lambda: self._plan(query, circuits=True)),
                 (CLOSED, lambda: plan_closed(query, self.backend, uncertain, options.aggregates)),
+                (NETWORK, lambda: make_reach(query, self.backend, uncertain)),
                 (WORLDS, lambda: make_script(query, self.backend, uncertain)),
             ],
             way,
@@ -363,6 +366,16 @@ class ProbDB:
             self.refresh()
             self._planned.forget()
             plan = again()
+        raise SQLError("the uncertain tables change faster than the query can be planned")
+
+    def _links(self, query: str, reach: Reach) -> tuple[Reach, Links]:
+        """The network that a recursion asks about, of one moment; UnsupportedSQL if the rows are none."""
+        for _ in range(ATTEMPTS):
+            with self.backend.snapshot():
+                if self._brought_up_to_date(f"{query} {self._declared[reach.key].copy}") is not None:
+                    return reach, read_links(self.backend, reach, self._declared[reach.key])
+            self.refresh()
+            reach = make_reach(query, self.backend, self._uncertain())
         raise SQLError("the uncertain tables change faster than the query can be planned")
 
     def _worlds(self, query: str, script: Script, options: Options, route: Route) -> Answers:
@@ -467,6 +480,7 @@ class ProbDB:
         given: Given | None = None,
         given_not: Given | None = None,
         aggregates: str = SUMMARY,
+        **unknown: Never,
     ) -> Answers:
         """Answers a SELECT: every answer with the probability that it is one.
 
@@ -478,6 +492,7 @@ class ProbDB:
         select list aggregates uncertain rows has one answer a group, with the distribution of each aggregate;
         ``aggregates="rows"`` makes every row that the query can give an answer instead.
         """
+        refuse_options(self.sql, unknown)
         query = with_values(query, params, self.backend.dialect.name)
         check_tolerance(epsilon, delta)
         if timeout is not None and not timeout >= 0.0:
@@ -494,20 +509,34 @@ class ProbDB:
             evidence = (*self._evidence, *as_evidence(given, given_not))
             if evidence and not isinstance(chosen, Plan):
                 refuse("evidence for a query without lineage", route.refusals[-1][1] if route.refusals else "")
+            ran = None
+            if isinstance(chosen, Plan) and chosen.steps:
+                try:
+                    ran = self._lineage(lambda: self._plan(query, circuits=True), chosen, evidence)
+                except UnsupportedSQL as error:  # only the rows tell how many different sums there are
+                    if evidence:
+                        raise
+                    chosen, route = self._choose(query, options, way, route.refused(str(error)))
             if isinstance(chosen, ClosedPlan):
                 try:
                     return self._by_closed_forms(query, chosen, route)
                 except UnsupportedSQL as error:  # only the rows tell whether they are independent
                     chosen, route = self._choose(query, options, way, route.refused(str(error)))
+            if isinstance(chosen, Reach):
+                try:
+                    chosen, links = self._links(query, chosen)
+                except UnsupportedSQL as error:  # only the rows tell whether they are a network
+                    chosen, route = self._choose(query, options, way, route.refused(str(error)))
             if isinstance(chosen, Plan):
-                row = None if evidence else self._summed(chosen)
+                row = None if evidence or ran is not None else self._summed(chosen)
                 if row is not None:
                     return SummedAnswers(row, chosen, self, route)
-                circuits = bool(chosen.steps)
-                plan, found, events, parts = self._lineage(
-                    lambda: self._plan(query, circuits=circuits), chosen, evidence
+                plan, found, events, parts = ran or self._lineage(
+                    lambda: self._plan(query, circuits=False), chosen, evidence
                 )
             known, reading = self.known_rows(), self.readings
+        if isinstance(chosen, Reach):
+            return network_answers(self, chosen, links, options, route)
         if isinstance(chosen, Script):
             with self.backend.lock:
                 return self._worlds(query, chosen, options, route)

@@ -35,7 +35,7 @@ from sharpdnf.dnf import FloatArray, IntArray
 from sharpdnf.errors import SQLError, UncertainTableError
 from sharpdnf.sql.backends.names import column, quoted
 from sharpdnf.sql.backends.protocol import ROW_ID, Backend, Relation, Uncertain
-from sharpdnf.sql.probability import Probability, find_column, read_probability
+from sharpdnf.sql.probability import RowProbability, find_column, read_probability
 
 READINGS = itertools.count()
 """Numbers the readings of this process, so that no two temporary tables of numbered rows have the same name."""
@@ -63,7 +63,7 @@ class Declared:
 
     name: str
     uncertain: Uncertain
-    probability: Probability
+    probability: RowProbability
     block_columns: tuple[str, ...]
     base: int
     prob: FloatArray
@@ -108,7 +108,7 @@ def declare(backend: Backend, relation: Relation, prob: str, block: tuple[str, .
 
 
 def _numbered(
-    backend: Backend, relation: Relation, p: Probability, columns: tuple[str, ...], base: int, copy: str
+    backend: Backend, relation: Relation, p: RowProbability, columns: tuple[str, ...], base: int, copy: str
 ) -> Declared:
     source = backend.materialise(copy, relation, p.value, base)
     value = exp.cast(p.value.copy(), "DOUBLE")
@@ -192,7 +192,7 @@ def _seen(backend: Backend, declared: Declared, columns: tuple[str, ...]) -> tup
     return declared.seen[columns]
 
 
-def _check_probabilities(backend: Backend, relation: Relation, p: Probability) -> None:
+def _check_probabilities(backend: Backend, relation: Relation, p: RowProbability) -> None:
     """NULL, nan and numbers outside [0, 1] are errors that name the row."""
     bad: list[exp.Expr] = [exp.Is(this=p.value.copy(), expression=exp.Null())]
     if backend.dialect.affinities:
