@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from oracle import enumerate_prob
 
 import sharpdnf
-from sharpdnf.dnf import Batch
+from sharpdnf.dnf import DNF, Batch
 from sharpdnf.engines.sampling import successes_needed
+from sharpdnf.generate import generate
 from sharpdnf.sql import topk
 from sharpdnf.sql.counting import Counts, Options
 from sharpdnf.sql.outermost import Cut
@@ -36,6 +38,7 @@ def decide(
 ) -> tuple[FakeCounter, Any, Any]:
     fake = counter(truth)
     monkeypatch.setattr(topk, "count_batch", fake)
+    monkeypatch.setattr(topk, "free_bounds", lambda batch: (np.zeros(len(batch)), np.ones(len(batch))))
     dnf = sharpdnf.DNF.from_clauses([[i + 1] for i in range(len(truth))], truth)
     batch = Batch(dnf, np.arange(len(truth) + 1))
     defaults: dict[str, Any] = {"cuts": (), "limit": None, "descending": True, "options": Options()}
@@ -131,3 +134,43 @@ def test_a_threshold_at_an_exact_tie(operator: str, kept: list[int], p: float) -
     found.register("b", pa.table({"a": [2] * 7, "x": list(range(7)), "p": [p / 7] * 7}), prob="p", block="a")
     answers = found.sql(f"SELECT a FROM (SELECT a FROM t UNION SELECT a FROM b) d HAVING prob() {operator} {p}")
     assert answers.df()["a"].tolist() == kept
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("negated", [False, True])
+def test_bounds_that_cost_nothing_hold(seed: int, negated: bool) -> None:
+    dnf = generate("uniform", seed, num_vars=8, num_clauses=40, width=2)
+    literals = dnf.literals if negated else dnf.literals & ~1
+    prob = np.random.default_rng(seed).choice([0.0, 0.2, 0.5, 1.0], size=8, p=[0.1, 0.4, 0.4, 0.1])
+    batch = Batch(DNF(dnf.indptr, literals, prob), np.array([0, 1, 3, 8, 15, 40]))
+    lower, upper = topk.free_bounds(batch)
+    for i in range(len(batch)):
+        assert lower[i] <= enumerate_prob(batch[i]) <= upper[i] + 1e-12
+    assert lower[0] == pytest.approx(upper[0])  # of one clause
+
+
+def test_only_what_may_be_best_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten good answers among 20,000 poor ones: the poor ones are out by their bounds."""
+    rng = np.random.default_rng(1)
+    prob = np.concatenate([rng.uniform(0.001, 0.1, 40_000), rng.uniform(0.6, 0.9, 20)])
+    order = rng.permutation(len(prob) // 2)
+    clauses = np.arange(len(prob)).reshape(-1, 2)[order].reshape(-1)
+    batch = Batch(DNF(np.arange(len(prob) + 1), (2 * clauses).astype(np.int32), prob), np.arange(0, len(prob) + 1, 2))
+    counted: list[int] = []
+    whole = topk.count_batch
+
+    def count(some: Batch, options: Options) -> Counts:
+        counted.append(len(some))
+        return whole(some, options)
+
+    monkeypatch.setattr(topk, "count_batch", count)
+    for cuts, limit in (((), 10), ((Cut(">", 0.5),), None)):
+        counted.clear()
+        counts, kept = topk.decide(batch, cuts, limit, descending=True, options=Options(rng=1))
+        truth = 1.0 - np.prod(1.0 - prob[clauses].reshape(-1, 2), axis=1)
+        assert sorted(kept.tolist()) == sorted(np.argsort(-truth)[:10].tolist())
+        assert counts.prob[kept] == pytest.approx(truth[kept])
+        assert sum(counted) <= 2_000 and counts.met.all()
+    counted.clear()
+    counts, kept = topk.decide(batch, (), 5, descending=False, options=Options(rng=1))
+    assert sorted(kept.tolist()) == sorted(np.argsort(truth)[:5].tolist())

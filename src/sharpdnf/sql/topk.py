@@ -1,5 +1,8 @@
 """Threshold and top-k answers by intervals: what is surely in or out is not refined further.
 
+Bounds that cost nothing come first (``free_bounds``); the answers that may be best are counted before the others, so
+that most of these need not be counted at all.
+
 Every round counts the undecided answers at half the epsilon of the round before. The last epsilon, e = epsilon /
 (2 + epsilon), makes intervals whose ends are a factor (1 + e) / (1 - e) = 1 + epsilon apart, so answers that differ by
 more are told apart. Each (answer, round) gets delta / (answers * rounds), so by the union bound all intervals hold at
@@ -16,7 +19,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from sharpdnf.dnf import FloatArray, IntArray
+from sharpdnf.dnf import Batch, FloatArray, IntArray
 from sharpdnf.sql.counting import Counts, Options, count_batch
 from sharpdnf.sql.emit.circuits import Countable, some
 from sharpdnf.sql.outermost import Cut
@@ -28,6 +31,12 @@ FIRST_EPSILON = 0.5
 INTERVAL = "interval"
 """The guarantee of an answer decided early: lower and upper hold with probability 1 - delta, and no epsilon does."""
 ROUNDING = 1e-12
+SLACK = 1e-9
+"""How far bounds that were added up may be off by rounding."""
+SPREAD = 200
+"""Answers whose bounds tell whether those of all are worth their cost."""
+FIRST_PART = 2_000
+"""Answers that are counted before others, at least."""
 
 
 def rounds_to(epsilon: float) -> list[float]:
@@ -45,41 +54,110 @@ def decide(
 ) -> tuple[Counts, IntArray]:
     """Counts the answers as far as the question needs; returns all counts and the indices of the answers kept."""
     epsilons = [options.epsilon] if options.guarantee in ("exact", "bounds") else rounds_to(options.epsilon)
-    share = options.delta / max(1, len(batch) * len(epsilons))
-    counts: Counts | None = None
-    todo = np.arange(len(batch))
+    asked = options.replace(delta=options.delta / max(1, len(batch) * len(epsilons)),
+                            rng=np.random.default_rng(options.rng))  # fmt: skip
     reached = np.full(len(batch), np.inf)
-    rng = np.random.default_rng(options.rng)
-    for epsilon in epsilons:
-        ask = options.replace(epsilon=epsilon, delta=share, rng=rng, numbers=todo)
-        found = count_batch(some(batch, todo), ask)
-        counts = found if counts is None else _update(counts, found, todo)
-        reached[todo] = epsilon
-        inside, outside = verdict(counts, cuts, limit, descending=descending)
-        open_ = ~(inside | outside) & _wide(counts)
-        todo = np.flatnonzero(open_)
+    counts, inside, outside = _first_round(batch, cuts, limit, reached, asked.replace(epsilon=epsilons[0]), descending)
+    for epsilon in epsilons[1:]:
+        todo = _wide(counts, np.flatnonzero(~(inside | outside)))
         if options.progress is not None:
             options.progress(len(batch) - len(todo), len(batch))
         if not len(todo) or options.timeout == 0.0:
             break
-    assert counts is not None
-    inside, outside = verdict(counts, cuts, limit, descending=descending)
+        _update(counts, count_batch(some(batch, todo), asked.replace(epsilon=epsilon, numbers=todo)), todo)
+        reached[todo] = epsilon
+        inside, outside = verdict(counts, cuts, limit, descending=descending)
+    if options.progress is not None:
+        options.progress(len(batch), len(batch))
     counts.near_cut = ~(inside | outside)
-    late = counts.near_cut & _wide(counts) & ((reached > epsilons[-1]) | ~counts.met)
-    if late.any():  # the question itself is open, so no answer at the cut is done
-        counts.met[counts.near_cut] = False
-    wide = late | counts.near_cut & (counts.guarantee == "bounds")
-    counts.guarantee[(reached > options.epsilon) & np.isin(counts.guarantee, ("relative", "additive"))] = INTERVAL
+    near = np.flatnonzero(counts.near_cut)
+    late = _wide(counts, near)
+    late = late[(reached[late] > epsilons[-1]) | ~counts.met[late]]
+    if len(late):  # the question itself is open, so no answer at the cut is done
+        counts.met[near] = False
+    wide = np.zeros(len(batch), dtype=bool)
+    wide[late] = True
+    wide[near[counts.guarantee[near] == "bounds"]] = True
+    coarse = np.flatnonzero(np.isfinite(reached) & (reached > options.epsilon))
+    kind = counts.guarantee[coarse]
+    counts.guarantee[coarse[(kind == "relative") | (kind == "additive")]] = INTERVAL
     return counts, _chosen(counts, inside, outside, wide, cuts, limit, descending=descending)
 
 
-def _wide(counts: Counts) -> BoolArray:
-    """bool[answers]: whether the interval could still be narrowed, which that of an exact answer cannot."""
-    open_: BoolArray = (counts.lower < counts.upper) & (counts.guarantee != "exact")
-    return open_
+def _first_round(
+    batch: Countable, cuts: tuple[Cut, ...], limit: int | None, reached: FloatArray, asked: Options, descending: bool
+) -> tuple[Counts, BoolArray, BoolArray]:
+    """Counts answers for the first time, in parts that grow, each of those that may be best of what is left; returns
+    the counts and which answers are surely in and out.
+
+    Most answers are out before they are counted: by their bounds, or as soon as k others are surely better than they
+    can be. A threshold that leaves few out is asked of all at once, as bounds would cost more than they save.
+    """
+    if limit is None and not _leaves_out(batch, cuts):
+        counts = count_batch(batch, asked.replace(numbers=np.arange(len(batch))))
+        reached[:] = asked.epsilon
+        return counts, *verdict(counts, cuts, limit, descending=descending)
+    counts = _uncounted(batch)
+    size = max(FIRST_PART, 4 * (limit or 0))
+    inside, outside = verdict(counts, cuts, limit, descending=descending)
+    while len(left := np.flatnonzero(~outside & np.isinf(reached))):
+        if limit is not None and size < len(left):
+            best = -counts.upper[left] if descending else counts.lower[left]
+            left = np.sort(left[np.argpartition(best, size)[:size]])
+        part = batch if len(left) == len(batch) else some(batch, left)
+        _update(counts, count_batch(part, asked.replace(numbers=left)), left)
+        reached[left] = asked.epsilon
+        size *= 4
+        inside, outside = verdict(counts, cuts, limit, descending=descending)
+        if asked.timeout == 0.0:
+            break
+    return counts, inside, outside
 
 
-def _update(counts: Counts, found: Counts, where: IntArray) -> Counts:
+def _leaves_out(batch: Countable, cuts: tuple[Cut, ...]) -> bool:
+    """Whether bounds leave out most of a few answers, spread over all."""
+    few = np.unique(np.linspace(0, len(batch) - 1, min(len(batch), SPREAD)).astype(np.int64)) if len(batch) else None
+    if few is None:
+        return False
+    _, outside = verdict(_uncounted(some(batch, few)), cuts, None, descending=True)
+    return 2 * int(outside.sum()) > len(few)
+
+
+def free_bounds(batch: Countable) -> tuple[FloatArray, FloatArray]:
+    """(lower, upper) bounds of every answer that cost one pass over its clauses.
+
+    An answer is as likely as its likeliest clause at least. Where nothing is negated its clauses are positively
+    correlated (Harris, 1960), so none of them holds with at least the product of 1 - p(clause); else the sum of
+    p(clause) bounds it. Nothing is known of circuits.
+    """
+    count = len(batch)
+    if not isinstance(batch, Batch) or not count:
+        return np.zeros(count), np.ones(count)
+    prob, starts = np.exp(batch.dnf.clause_log_probs()), batch.formula_indptr[:-1]
+    lower = np.maximum.reduceat(prob, starts)
+    if bool((batch.dnf.literals & 1).any()):
+        upper = np.add.reduceat(prob, starts)
+    else:
+        with np.errstate(divide="ignore"):  # a clause that is certain
+            upper = -np.expm1(np.add.reduceat(np.log1p(-np.minimum(prob, 1.0)), starts))
+    return lower * (1.0 - SLACK), np.minimum(upper * (1.0 + SLACK), 1.0)
+
+
+def _uncounted(batch: Countable) -> Counts:
+    """What is known of the answers before any is counted."""
+    lower, upper = free_bounds(batch)
+    words = np.full(len(batch), "bounds", dtype=object)
+    return Counts(upper.copy(), lower, upper, words, words.copy(), np.ones(len(batch), dtype=bool))
+
+
+def _wide(counts: Counts, answers: IntArray) -> IntArray:
+    """Those of the answers whose interval could still be narrowed, which that of an exact answer cannot."""
+    open_: IntArray = answers[counts.lower[answers] < counts.upper[answers]]
+    narrower: IntArray = open_[counts.guarantee[open_] != "exact"]
+    return narrower
+
+
+def _update(counts: Counts, found: Counts, where: IntArray) -> None:
     """Takes in the counts of a new round: intervals are intersected, as all of them hold at once, and the newest
     estimates replace the old ones, as they are the finest."""
     for name in ("prob", "guarantee", "engine", "met"):
@@ -87,7 +165,6 @@ def _update(counts: Counts, found: Counts, where: IntArray) -> Counts:
     counts.lower[where] = np.maximum(counts.lower[where], found.lower)
     counts.upper[where] = np.minimum(counts.upper[where], found.upper)
     counts.prob[where] = np.clip(counts.prob[where], counts.lower[where], counts.upper[where])
-    return counts
 
 
 def verdict(counts: Counts, cuts: tuple[Cut, ...], limit: int | None, *, descending: bool) -> Verdict:
@@ -112,7 +189,8 @@ _TESTS: dict[str, Callable[[FloatArray, FloatArray, float], Verdict]] = {
 
 def _snap(values: FloatArray, cut: Cut) -> FloatArray:
     """The values, with those that differ from the cut only by rounding set to it: an exact 0.1 is not above 0.1."""
-    return np.where(np.abs(values - cut.value) <= ROUNDING * abs(cut.value), cut.value, values)
+    near = np.abs(values - cut.value) <= ROUNDING * abs(cut.value)
+    return np.where(near, cut.value, values) if near.any() else values
 
 
 def _top(counts: Counts, inside: BoolArray, outside: BoolArray, limit: int, *, descending: bool) -> Verdict:
@@ -123,10 +201,10 @@ def _top(counts: Counts, inside: BoolArray, outside: BoolArray, limit: int, *, d
     if limit == 0:
         return np.zeros_like(inside), np.ones_like(outside)
     # out: k sure members are surely better. in: fewer than k others can be as good.
-    kth_low = np.sort(low_in)[::-1][limit - 1]
+    kth_low = -np.partition(-low_in, limit - 1)[limit - 1]
     beaten = high < kth_low
-    order = np.sort(high_open)[::-1]
-    next_high = order[limit]  # the (k+1)-th best upper end: an answer above it has at most k - 1 rivals above
+    # the (k+1)-th best upper end: an answer above it has at most k - 1 rivals above
+    next_high = -np.partition(-high_open, limit)[limit]
     safe = inside & (low > next_high)
     return safe, outside | beaten
 
@@ -143,9 +221,10 @@ def _chosen(
 ) -> IntArray:
     """The answers to return: sure ones first, flagged ones by their estimate; HAVING drops none that are ``wide``."""
     passes = ~outside
+    open_ = np.flatnonzero(~(outside | inside | wide))
     for cut in cuts:
-        test = _TESTS[cut.operator](_snap(counts.prob, cut), _snap(counts.prob, cut), cut.value)[0]
-        passes &= inside | wide | test
+        prob = _snap(counts.prob[open_], cut)
+        passes[open_] &= _TESTS[cut.operator](prob, prob, cut.value)[0]
     kept = np.flatnonzero(passes)
     if limit is None or len(kept) <= limit:
         return kept
