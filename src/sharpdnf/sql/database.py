@@ -40,6 +40,7 @@ from sharpdnf.sql.parse.text import parse_select
 from sharpdnf.sql.plan import Plan, make_plan
 from sharpdnf.sql.reach import Links, Reach, make_reach, network_answers, read_links
 from sharpdnf.sql.refusal import refuse
+from sharpdnf.sql.spoken import Spoken, check_groups, finish, read_spoken
 from sharpdnf.sql.summed import SummedAnswers, summed
 from sharpdnf.sql.topk import decide
 from sharpdnf.sql.uncertain import (
@@ -275,9 +276,9 @@ class ProbDB:
             [
                 (LINEAGE, lambda: self._plan(query, circuits=False)),
                 (CIRCUIT, lambda: self._plan(query, circuits=True)),
-                (CLOSED, lambda: plan_closed(query, self.backend, uncertain, options.aggregates)),
+                (CLOSED, lambda: self._plan_closed(read_spoken(query, self.backend), options)),
                 (NETWORK, lambda: make_reach(query, self.backend, uncertain)),
-                (WORLDS, lambda: make_script(query, self.backend, uncertain)),
+                (WORLDS, lambda: make_script(read_spoken(query, self.backend).core, self.backend, uncertain)),
             ],
             way,
             after,
@@ -299,14 +300,20 @@ class ProbDB:
             self._check_open()
             return self._choose(query, Options())[1]
 
-    def _by_closed_forms(self, query: str, plan: ClosedPlan, route: Route) -> Answers:
+    def _plan_closed(self, spoken: Spoken, options: Options) -> ClosedPlan:
+        reading = SUMMARY if spoken.expected else options.aggregates
+        return plan_closed(spoken.core, self.backend, self._uncertain(), reading)
+
+    def _by_closed_forms(self, spoken: Spoken, plan: ClosedPlan, route: Route, options: Options) -> Answers:
         """The distributions of aggregates over independent rows."""
 
         def again() -> Plan:
-            return plan_closed(query, self.backend, self._uncertain(), SUMMARY).rows
+            return self._plan_closed(spoken, options).rows
 
         _, found, _, _ = self._lineage(again, plan.rows)
-        return closed_answers(self, plan, found, self.known_rows(), route)
+        return finish(
+            closed_answers(self, plan, found, self.known_rows(), route), spoken, plan.groups.keys, self.backend
+        )
 
     def _summed(self, plan: Plan) -> tuple[Any, ...] | None:
         """What the database adds up by itself of expected values; None where that is not possible, or not any more."""
@@ -367,16 +374,18 @@ class ProbDB:
             reach = make_reach(query, self.backend, self._uncertain())
         raise SQLError("the uncertain tables change faster than the query can be planned")
 
-    def _worlds(self, query: str, script: Script, options: Options, route: Route) -> Answers:
+    def _worlds(self, spoken: Spoken, script: Script, options: Options, route: Route) -> Answers:
         """Plays the worlds of a query, about the data of one moment."""
         together = True
-        groups = read_groups(script.tree, self.backend) if options.aggregates == SUMMARY else None
+        summary = options.aggregates == SUMMARY or spoken.expected
+        groups = read_groups(script.tree, self.backend) if summary else None
+        check_groups(spoken, groups)
         for _ in range(ATTEMPTS):
             copies = {self._declared[reading.key].copy for reading in script.readings()}
             try:
                 with self.backend.snapshot():
                     with watched(self.backend, options.timeout):
-                        current = self._brought_up_to_date(f"{query} {' '.join(sorted(copies))}")
+                        current = self._brought_up_to_date(f"{spoken.core} {' '.join(sorted(copies))}")
                     if current is not None:
                         tables = {reading.key: self._declared[reading.key] for reading in script.readings()}
                         played = play(
@@ -384,14 +393,16 @@ class ProbDB:
                             list(groups.keys) if groups is not None else [], together=together,
                         )  # fmt: skip
                         if groups is not None:
-                            return group_answers(played, groups, script.tree, self, route)
-                        return row_answers(played, script.tree, self, route)
+                            grouped = group_answers(played, groups, script.tree, self, route)
+                            return finish(grouped, spoken, groups.keys, self.backend)
+                        rows = row_answers(played, script.tree, self, route)
+                        return finish(rows, spoken, range(len(rows.labels)), self.backend)
             except NotKeptApart:
                 together = False
                 continue
             with watched(self.backend, options.timeout):
                 self.refresh()
-                script = make_script(query, self.backend, self._uncertain())
+                script = make_script(spoken.core, self.backend, self._uncertain())
         raise SQLError("the uncertain tables change faster than the query can be planned")
 
     def _brought_up_to_date(self, text: str) -> dict[str, str] | None:
@@ -495,7 +506,7 @@ class ProbDB:
                 refuse("evidence for a query without lineage", route.refusals[-1][1] if route.refusals else "")
             if isinstance(chosen, ClosedPlan):
                 try:
-                    return self._by_closed_forms(query, chosen, route)
+                    return self._by_closed_forms(read_spoken(query, self.backend), chosen, route, options)
                 except UnsupportedSQL as error:  # only the rows tell whether they are independent
                     chosen, route = self._choose(query, options, way, route.refused(str(error)))
             if isinstance(chosen, Reach):
@@ -516,7 +527,7 @@ class ProbDB:
             return network_answers(self, chosen, links, options, route)
         if isinstance(chosen, Script):
             with self.backend.lock:
-                return self._worlds(query, chosen, options, route)
+                return self._worlds(read_spoken(query, self.backend), chosen, options, route)
         formulas = formulas_of(found, events, known)
         batch: Countable = formulas.batch
         if evidence:
