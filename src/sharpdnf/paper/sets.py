@@ -33,7 +33,7 @@ SPLITS = {name: number for number, name in enumerate(SETS)}
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class SetMember:
     """One formula of a set under one of its distributions."""
 
     set: str
@@ -50,7 +50,7 @@ def num_distributions(name: str) -> int:
     return 1 if name.startswith("size-") else 4
 
 
-def member(name: str, index: int, shift: int, seed: int = 0) -> Member:
+def member(name: str, index: int, shift: int, seed: int = 0) -> SetMember:
     """What example ``index`` of a set is, without drawing it."""
     sizes = SETS[name]
     ends = list(accumulate(sizes.values()))
@@ -66,24 +66,23 @@ def member(name: str, index: int, shift: int, seed: int = 0) -> Member:
         family = "uniform"
     elif name == "fully-privileged" or random_stream(seed, Stream.SET_FAMILY, SPLITS[name], index).integers(2):
         family = "privileged"
-    return Member(name, index, shift, n, num_clauses, width, family)
+    return SetMember(name, index, shift, n, num_clauses, width, family)
 
 
-def draw(what: Member, seed: int = 0, variant: str = "text") -> DNF:
+def draw(what: SetMember, seed: int = 0, variant: str = "text") -> DNF:
     """The formula of a member: pure in (seed, set, index, shift)."""
-    if what.set.endswith("-code"):
-        variant = "code"
     rng = random_stream(seed, Stream.SET_FORMULA, SPLITS[what.set], what.index)
     if what.family == "uniform":
         dnf = uniform(UniformSpec(what.num_vars, what.num_clauses, what.width), rng)
     else:
         privileged = what.family == "privileged"
-        spec = PaperSpec(what.num_vars, what.num_clauses, what.width, privileged, variant)  # type: ignore[arg-type]
+        code = variant == "code" or what.set.endswith("-code")
+        spec = PaperSpec(what.num_vars, what.num_clauses, what.width, privileged, "code" if code else "text")
         dnf = paper(spec, rng)
     return quarter_shifts(dnf)[what.shift]
 
 
-def subset(name: str, size: int | None, seed: int = 0) -> list[Member]:
+def subset(name: str, size: int | None, seed: int = 0) -> list[SetMember]:
     """``size`` examples stratified by number of variables and setting, one distribution each; None for the whole set.
 
     The strata keep the set's proportions. Taking one distribution per formula keeps the examples independent.

@@ -37,7 +37,7 @@ from sharpdnf.sql.parse.faithful import check_faithful
 from sharpdnf.sql.parse.text import parse_select, written_back
 from sharpdnf.sql.refusal import refuse
 from sharpdnf.sql.rewrite.absence import lifting, positive
-from sharpdnf.sql.rewrite.context import Rows
+from sharpdnf.sql.rewrite.context import Rewritten
 from sharpdnf.sql.rewrite.query import rewrite_query, rewriting
 from sharpdnf.sql.uncertain import COPY
 
@@ -215,7 +215,7 @@ def _computed(asked: Outermost, keys: tuple[SortKey, ...], names: list[str]) -> 
 
 def _emitted(
     context: Binding, query: Query, *, expected: bool = False, made: list[tuple[str, exp.Query]] | None = None
-) -> tuple[Rows, exp.Query, tuple[tuple[str, exp.Query], ...]]:
+) -> tuple[Rewritten, exp.Query, tuple[tuple[str, exp.Query], ...]]:
     """A bound query rewritten and written: the rows, the SQL, and temporary tables to make first."""
     passes = rewriting(context, expected=expected)
     passes.made = made or []
