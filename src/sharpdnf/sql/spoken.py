@@ -57,6 +57,10 @@ def read_spoken(sql: str, catalog: Catalog) -> Spoken:
     asked = take_apart(tree, catalog, uncertain=True)
     if not isinstance(tree, exp.Select):
         refuse("prob() beside a set operation", PLACES[1])
+    group = tree.args.get("group")
+    for node in asked.hidden if group is not None else ():
+        if node.unnest() not in [key.unnest() for key in group.expressions]:
+            refuse(f"{node.sql()} beside prob()", "it is not a function of the grouping columns: group by it")
     names, expected = [], []
     for position, item in enumerate(tree.expressions):
         call, name = item.unalias(), item.alias
