@@ -58,8 +58,9 @@ def read_spoken(sql: str, catalog: Catalog) -> Spoken:
     if not isinstance(tree, exp.Select):
         refuse("prob() beside a set operation", PLACES[1])
     group = tree.args.get("group")
+    keys = [] if group is None else [key.unnest() for key in group.expressions]
     for node in asked.hidden if group is not None else ():
-        if node.unnest() not in [key.unnest() for key in group.expressions]:
+        if node.unnest() not in keys:
             refuse(f"{node.sql()} beside prob()", "it is not a function of the grouping columns: group by it")
     names, expected = [], []
     for position, item in enumerate(tree.expressions):
