@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sharpdnf.dnf import DNF, IntArray
+from sharpdnf.errors import SQLError
 from sharpdnf.sql.backends.columns import readable
-from sharpdnf.sql.backends.protocol import LineageRows
+from sharpdnf.sql.backends.protocol import Clauses, LineageRows
 from sharpdnf.sql.counting import Counts
 from sharpdnf.sql.emit.lineage import Formulas, Rows
 from sharpdnf.sql.expected import Expected
@@ -49,6 +50,20 @@ class Reason:
 
 def _word(value: object) -> str:
     return "NULL" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def unique_names(names: Sequence[str]) -> list[str]:
+    """The names of answer columns, with a number where two are equal; one called prob must not hide ours."""
+    taken = {*COLUMNS, "near_cut"}
+    found = []
+    for name in names:
+        unique, suffix = name, 1
+        while unique in taken:
+            suffix += 1
+            unique = f"{name}_{suffix}"
+        taken.add(unique)
+        found.append(unique)
+    return found
 
 
 class Answers:
@@ -106,15 +121,8 @@ class Answers:
                 (f"{value.label}_lower", pa.array(value.lower)),
                 (f"{value.label}_upper", pa.array(value.upper)),
             ]
-        taken = {*COLUMNS, "near_cut"}
-        named: list[tuple[str, Any]] = []
-        for name, values in columns:  # an answer column called prob must not hide ours
-            unique, suffix = name, 1
-            while unique in taken:
-                suffix += 1
-                unique = f"{name}_{suffix}"
-            taken.add(unique)
-            named.append((unique, values))
+        names = unique_names([name for name, _ in columns])
+        named: list[tuple[str, Any]] = [(name, values) for name, (_, values) in zip(names, columns, strict=True)]
         for name in ("prob", "lower", "upper"):
             named.append((name, pa.array(getattr(self.counts, name))))
         for name in ("guarantee", "engine"):
@@ -128,6 +136,13 @@ class Answers:
     def num_clauses(self) -> Any:
         """int64[answers]: size of the lineage; 0 for an aggregate over no row."""
         return np.concatenate([self._formulas.num_clauses, [0]])[self._formula_of_answer]
+
+    def spark(self) -> Any:
+        """The answers as a DataFrame of Spark, if they came from there."""
+        connection = self._database.backend.connection
+        if not hasattr(connection, "createDataFrame"):
+            raise SQLError("these answers do not come from Spark: arrow(), df() and pl() give tables")
+        return connection.createDataFrame(self.arrow())
 
     def df(self) -> pd.DataFrame:
         """The answers as a pandas frame, with the columns of ``arrow``."""
@@ -199,11 +214,21 @@ class Answers:
         number = int(self._formula_of_answer[index])
         if number < 0:
             return DNF.from_clauses([]), np.zeros(0, dtype=np.int64)
-        whole = self._formulas.batch[number]
+        return self._renumbered(self._formulas.batch[number], self._formulas.row_of_var)
+
+    @staticmethod
+    def _renumbered(whole: DNF, row_of_var: IntArray) -> tuple[DNF, IntArray]:
+        """The formula over the variables that occur in it, and the uncertain row of each."""
         used, inverse = np.unique(whole.literals >> 1, return_inverse=True)
         literals = (2 * inverse + (whole.literals & 1)).astype(np.int32)
-        rows = self._formulas.row_of_var[used]
-        return DNF(whole.indptr, literals, whole.prob[used]), rows
+        return DNF(whole.indptr, literals, whole.prob[used]), row_of_var[used]
+
+    def _clauses(self, index: int) -> Clauses:
+        """The clauses of one answer, as rows."""
+        self._check(index)
+        indptr, number = self._found.indptr, self._number_of_answer[index]
+        first, last = indptr[number : number + 2] if number + 1 < len(indptr) else (0, 0)  # no row, no reason
+        return self._found.clauses.take(np.arange(first, last))
 
     def lineage(self, index: int) -> DNF:
         """The lineage of an answer as a DNF whose variables are named after the uncertain rows.
@@ -226,11 +251,8 @@ class Answers:
         within 5 % of the largest (with 95 % for all together), or with a NotMetWarning where that takes too long.
         Every reason says its standard error and which places it may have.
         """
-        self._check(index)
-        indptr, number = self._found.indptr, self._number_of_answer[index]
-        first, last = indptr[number : number + 2] if number + 1 < len(indptr) else (0, 0)  # no row, no reason
         known = self._known
-        rows, found = influences(self._found.clauses.take(np.arange(first, last)), known, rng=0)
+        rows, found = influences(self._clauses(index), known, rng=0)
         places = found.ranking()[:top]
         order = [place.variable - 1 for place in places]
         names = self._database.row_names(rows[order], self._reading)

@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sharpdnf.dnf import Batch, FloatArray, IntArray
+from sharpdnf import _native
+from sharpdnf.dnf import DNF, Batch, FloatArray, IntArray
 from sharpdnf.engines.front import make_seed
 from sharpdnf.engines.many import count_many
+from sharpdnf.sql.backends.protocol import Clauses
 from sharpdnf.sql.emit.lineage import select
 
 Progress = Callable[[int, int], None]
@@ -79,7 +81,7 @@ def count_batch(batch: Batch, options: Options) -> Counts:
     if not len(batch):
         return empty()
     table = count_many(
-        batch,
+        in_order(batch),
         guarantee=options.guarantee,
         epsilon=options.epsilon,
         delta=options.delta,
@@ -98,6 +100,20 @@ def count_batch(batch: Batch, options: Options) -> Counts:
         np.array(table["engine"], dtype=object),
         np.array(table["met"], dtype=bool),
     )
+
+
+def in_order(batch: Batch) -> Batch:
+    """The batch with the clauses of every formula sorted by their literals.
+
+    A database hands rows over in any order, another one from run to run where it works in parallel. Sorted, they give
+    the same draws for the same seed, on every database.
+    """
+    dnf = batch.dnf
+    order = _native.clause_order(batch.formula_indptr, dnf.indptr, dnf.literals)
+    if not len(order):
+        return batch
+    taken = Clauses(dnf.indptr, dnf.literals).take(order)
+    return Batch(DNF.trusted(taken.indptr, taken.literals, dnf.prob, names=dnf.names), batch.formula_indptr)
 
 
 def count_with_progress(batch: Batch, options: Options) -> Counts:

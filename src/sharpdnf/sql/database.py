@@ -7,7 +7,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import sqlglot
@@ -59,6 +59,9 @@ SPARE = 1_000_000
 """Numbers that readings may waste, beside as many as there are rows: each takes a new range."""
 
 
+Found = TypeVar("Found")
+
+
 class ProbDB:
     """Tables, some of them uncertain, behind one connection.
 
@@ -86,7 +89,7 @@ class ProbDB:
             self._drop_unused()
         self._closed = True
         if self._ours:
-            self.backend.connection.close()
+            self.backend.close()
 
     def _check_open(self) -> None:
         if self._closed:
@@ -268,17 +271,17 @@ class ProbDB:
         def again() -> Plan:
             return plan_closed(query, self.backend, self._uncertain(), SUMMARY).rows
 
-        _, found = self._lineage(query, again, plan.rows)
+        _, found = self._lineage(again, plan.rows, self._run)
         return closed_answers(self, plan, found, self.known_rows(), route)
 
-    def _lineage(self, query: str, again: Callable[[], Plan], plan: Plan) -> tuple[Plan, LineageRows]:
-        """The plan of a query and its rows, about the data of one moment."""
+    def _lineage(self, again: Callable[[], Plan], plan: Plan, run: Callable[[Plan], Found]) -> tuple[Plan, Found]:
+        """The plan of a query and what ``run`` finds with it, about the data of one moment."""
         for _ in range(ATTEMPTS):
             with self.backend.snapshot():
                 sql = self._brought_up_to_date(plan.sql)
                 if sql is not None:
                     current = replace(plan, sql=sql)
-                    return current, self._run(current)
+                    return current, run(current)
             self.refresh()
             plan = again()
         raise SQLError("the uncertain tables change faster than the query can be planned")
@@ -396,7 +399,9 @@ class ProbDB:
                 except UnsupportedSQL as error:  # only the rows tell whether they are independent
                     chosen, route = self._choose(query, options, way, route.refused(str(error)))
             if isinstance(chosen, Plan):
-                plan, found = self._lineage(query, lambda: self._plan(query), chosen)
+                if self.backend.dialect.counts_in_place and chosen.one_by_one:
+                    return self._in_place(query, chosen, options, route)
+                plan, found = self._lineage(lambda: self._plan(query), chosen, self._run)
             known, reading = self.known_rows(), self.readings
         if isinstance(chosen, Script):
             with self.backend.lock:
@@ -415,16 +420,27 @@ class ProbDB:
         answers.route = route
         return answers
 
+    def _in_place(self, query: str, plan: Plan, options: Options, route: Route) -> Answers:
+        """Answers that stay where the lineage is."""
+        from sharpdnf.sql.distributed import count_in_place
+
+        _, answers = self._lineage(
+            lambda: self._plan(query), plan, lambda p: count_in_place(self, p, self.known_rows(), options)
+        )
+        answers.route = route
+        return answers
+
     def _run(self, plan: Plan) -> LineageRows:
         made: list[str] = []
+        dialect = self.backend.dialect
         try:
             for name, select in plan.numbered:
-                made.append(quoted(name).sql(self.backend.dialect.name))
-                self.backend.execute(f"CREATE TEMP TABLE {made[-1]} AS {select.sql(self.backend.dialect.name)}")
+                made.append(quoted(name).sql(dialect.name))
+                self.backend.execute(dialect.create.format(made[-1], select.sql(dialect.name)))
             return self.backend.lineage(plan.sql, plan.shape)
         finally:
             for name in made:
-                self.backend.execute(f"DROP TABLE IF EXISTS {name}")
+                self.backend.execute(dialect.drop.format(name))
 
     def _answers(
         self, plan: Plan, found: LineageRows, formulas: Formulas, counts: Counts, kept: IntArray, options: Options,

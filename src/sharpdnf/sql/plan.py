@@ -63,6 +63,13 @@ class Plan:
         return None if self.limit is None else self.limit + self.offset
 
     @property
+    def one_by_one(self) -> bool:
+        """Whether each answer is counted and shown whatever the others are. Thresholds, LIMIT, expected values and
+        expressions of prob() look at all answers together."""
+        together = self.cuts or self.last is not None or self.offset or self.expected or self.always or self.numbered
+        return not together and not self.computed.wanted and self.shape.shown > 0
+
+    @property
     def top(self) -> int | None:
         """How many answers are chosen by their probability; None where other things decide."""
         by_prob = bool(self.order) and self.order[0].column == PROB
