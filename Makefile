@@ -61,6 +61,7 @@ bench-neural: $(VENV)/installed  ## the network against the matrix-product peak
 bench-torch: $(VENV)/installed  ## gradients in torch beside KLay, at equal formulas
 	$(BIN)/pip install -q --no-deps klaycircuits==0.1.2
 	$(BIN)/python benchmarks/gradients.py
+	$(BIN)/python benchmarks/compiled.py
 
 bench-sql: $(VENV)/installed  ## probabilistic SQL against the rewritten SQL itself
 	$(BIN)/pip install -q tpchgen-cli

@@ -33,13 +33,13 @@ def weighted(w: int) -> DNF:
     return DNF.trusted(dnf.indptr, dnf.literals, np.clip(np.round(dnf.prob * 1000), 1, 999) / 1000)
 
 
-def run_pepin(binary: str, dnf: DNF) -> tuple[float, float]:
+def run_pepin(binary: str, dnf: DNF, seed: int = 1) -> tuple[float, float]:
     """(processor seconds, the answer) at (0.1, 0.05)."""
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "formula.dnf"
         write(dnf, path, dialect="pepin")
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        command = [binary, "--epsilon", "0.1", "--delta", "0.05", str(path)]
+        command = [binary, "--epsilon", "0.1", "--delta", "0.05", "--seed", str(seed), str(path)]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
     seconds = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime

@@ -19,9 +19,11 @@ import numpy as np
 from oracle import enumerate_prob
 from sql_servers import Database
 
+from sharpdnf.circuit import Circuit
 from sharpdnf.sql import ProbDB, connect
 from sharpdnf.sql.backends.protocol import Clauses
-from sharpdnf.sql.emit.lineage import build
+from sharpdnf.sql.emit.circuits import CircuitFormulas, formulas_of
+from sharpdnf.sql.emit.events import Events
 from sharpdnf.sql.plan import make_plan
 
 Row = tuple[Any, ...]
@@ -156,15 +158,36 @@ def declared(database: Database, world: World) -> ProbDB:
 def exact_answers(db: ProbDB, sql: str) -> dict[Row, float]:
     """Answer -> probability from the lineage alone, by enumeration of each formula."""
     plan = make_plan(sql, db.backend, db._uncertain())
-    found = db._run(plan)
-    formulas = build(found.clauses, found.indptr, db.known_rows())
+    events = Events.over(len(db.known_rows().prob)) if plan.steps else None
+    found = db._run(plan, events)
+    formulas = formulas_of(found, events, db.known_rows())
     values = found.answers.to_pylist()
     result: dict[Row, float] = {}
     for i, answer in enumerate(formulas.possible):
         key = tuple(plain(v) for v in values[int(answer)].values())
         assert key not in result, f"the answer {key} came twice"
-        result[key] = enumerate_prob(formulas.batch[i])
+        if isinstance(formulas, CircuitFormulas):
+            result[key] = _enumerated(formulas.batch.circuit(i)[0])
+        else:
+            result[key] = enumerate_prob(formulas.batch[i])
     return result
+
+
+def _enumerated(circuit: Circuit) -> float:
+    """The probability of the output, by all assignments."""
+    n = circuit.num_vars
+    values = (np.arange(2**n)[:, None] >> np.arange(n)) & 1
+    weights = np.where(values, circuit.prob, 1.0 - circuit.prob).prod(axis=1)
+    return float(weights[circuit.evaluate(values)[:, 0]].sum())
+
+
+def counted_answers(db: ProbDB, sql: str, **asked: Any) -> dict[Row, float]:
+    """Answer -> probability as a user sees it, counted exactly."""
+    found = db.sql(sql, guarantee="exact", **asked)
+    assert found.met and set(found.counts.guarantee) <= {"exact"}, sql
+    columns = found.arrow().select(range(len(found.labels))).to_pylist()
+    shown = [tuple(plain(v) for v in row.values()) for row in columns]
+    return dict(zip(shown, found.prob.tolist(), strict=True))
 
 
 def differences(got: dict[Row, float], want: dict[Row, float]) -> list[str]:

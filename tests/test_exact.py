@@ -267,6 +267,23 @@ def test_wide_clauses_that_elimination_cannot_take() -> None:
     assert refused.log_lower <= run(twisted).log_prob + 1e-9 <= refused.log_upper + 2e-9
 
 
+def test_sifting_finds_an_order_for_cut_sets() -> None:
+    """Of 2 of 3 pairs of groups a cut set each, shuffled: few operations in the sifted order, and the right number."""
+    rng = np.random.default_rng(3)
+    names = rng.permutation(36) + 1
+    groups = names.reshape(6, 2, 3)
+    parts = [[[int(a), int(b)] for a in g[0] for b in g[1]] for g in groups]
+    clauses = [x + y for i in range(6) for j in range(i) for x in parts[i] for y in parts[j]]
+    prob = rng.uniform(0.05, 0.5, 36)
+    dnf = DNF.from_clauses([clauses[i] for i in rng.permutation(len(clauses))], prob)
+    each = [np.prod([1.0 - np.prod(1.0 - prob[side - 1]) for side in g]) for g in groups]
+    none = np.prod([1.0 - p for p in each])
+    one = sum(p / (1.0 - p) for p in each) * none
+    found = count(dnf, engine="exact", method="diagram-sifted", operations=200_000)
+    assert found.met
+    assert found.prob == pytest.approx(1.0 - none - one, rel=1e-12)
+
+
 def test_lifting_makes_read_once_formulas_one_variable() -> None:
     clauses = [list(c) for c in itertools.product(range(1, 31), range(31, 61), [61, -62])]
     dnf = DNF.from_clauses(clauses, np.full(62, 0.03))

@@ -53,12 +53,12 @@ def test_an_interrupt_keeps_the_rows_that_are_done(tmp_path: Path) -> None:
 
     examples = sets.subset("structure", 40)
     known = ("paper", "ab", "structure", examples[0].index, examples[0].shift, 50, 38, 3, "plain", 0.005, -1.0, -1.01)
-    row = Row(*known, -math.inf, 0.0, 0.05, 0.1, -1.0, -0.9)
+    row = Row(*known, -math.inf, 0.0, 0.05, 0.1, -1.0, -0.9, -1.0)
 
     class Interrupted:
         model, weights = "paper", "ab"
 
-        def rows(self, missing: Sequence[sets.Member]) -> Iterator[list[Row]]:
+        def rows(self, missing: Sequence[sets.SetMember]) -> Iterator[list[Row]]:
             assert len(missing) == len(examples)
             yield [row]
             raise KeyboardInterrupt

@@ -117,7 +117,7 @@ def wide(case: Case) -> Question:
 
 def sampled(case: Case, seeds: int, **asked: object) -> list[tuple[float, float, float]]:
     """(P, lower, upper) of worlds, or of their complement, for each seed."""
-    wanted = network.Asked(**asked)
+    wanted = network.Promise(**asked)
     limit, question, out = make_limit(None, 1), wide(case), []
     for seed in range(seeds):
         e = network._sampled(question, wanted, np.random.default_rng(seed), limit)
@@ -219,7 +219,7 @@ def test_a_wide_network_with_rare_failures_is_answered_within_its_promise() -> N
 @pytest.mark.parametrize("of", ["prob", "complement"])
 def test_threads_do_not_change_an_answer(of: str) -> None:
     question = wide(Case(grid(40, 0.7), {}, False, None, [0, 1599], True))
-    wanted = network.Asked("relative", 0.3, 0.1, of)
+    wanted = network.Promise("relative", 0.3, 0.1, of)
     answers = [network._sampled(question, wanted, np.random.default_rng(3), make_limit(None, t)) for t in (1, 2, 5)]
     assert len({(a.log_prob, a.samples) for a in answers}) == 1
     question = wide(RARE["all of a wheel"])
@@ -335,7 +335,7 @@ def test_what_can_never_be_connected_has_probability_0() -> None:
     assert answer.prob == 0.0 and answer.complement == 1.0 and answer.guarantee == "exact"
     never = network._sampled(
         wide(Case([(0, 1, 0.5), (2, 3, 0.5)], {}, False, None, [0, 3], True)),
-        network.Asked("relative", 0.1, 0.1), np.random.default_rng(0), make_limit(None, 1),
+        network.Promise("relative", 0.1, 0.1), np.random.default_rng(0), make_limit(None, 1),
     )  # fmt: skip
     assert never.prob == 0.0 and never.met and never.samples == 0
     assert network.reliability([("a", "a", 0.5), ("a", "b", 1.0)], "a", "b").prob == 1.0

@@ -80,6 +80,34 @@ def test_table_holds_the_papers_figure_ours_and_both_baselines(results: Path) ->
     assert ten_thousand[3][1:] == ("independent clauses", "6", "0.00", "0.00", "0.00", "0.00")
 
 
+def test_sampling_stands_in_the_tables_where_it_was_measured(results: Path) -> None:
+    rows = [
+        dataclasses.replace(row, log_sampling=row.log_label + 0.01) for row in read_records(results / "rows.csv", Row)
+    ]
+    table = next(t for t in report.accuracy_tables(rows) if t.number == "5")
+    assert table.lines[2] == ("", "sampling", "6", "100.00", "100.00", "100.00", "100.00")
+    assert "nan" not in (results / "rows.csv").read_text().splitlines()[0]
+
+
+def test_rows_without_a_column_that_came_later_can_be_read(results: Path) -> None:
+    lines = (results / "rows.csv").read_text().splitlines()
+    (results / "rows.csv").write_text("\n".join(line.rsplit(",", 1)[0] for line in lines) + "\n")
+    rows = read_records(results / "rows.csv", Row)
+    assert len(rows) == len(lines) - 1 and all(math.isnan(row.log_sampling) for row in rows)
+
+
+def test_another_network_has_all_tables_of_its_own(results: Path) -> None:
+    rows = read_records(results / "rows.csv", Row)
+    mine = [dataclasses.replace(row, model="run/best") for row in rows if row.model == "paper"]
+    alone = {t.number: t for t in report.accuracy_tables(mine)}
+    assert all(alone[n].lines and "`run/best`" in alone[n].title for n in ("2", "3", "4", "5", "6", "12", "A"))
+    beside = report.accuracy_tables(rows + mine)
+    assert [t.title for t in beside if t.number == "2"] == [
+        "Accuracy (%) on the training and structure evaluation sets",
+        "Accuracy (%) on the training and structure evaluation sets, network `run/best`",
+    ]
+
+
 def test_widths_are_grouped_as_in_the_paper(results: Path) -> None:
     rows = read_records(results / "rows.csv", Row)
     table = next(t for t in report.accuracy_tables(rows) if t.number == "6")

@@ -58,3 +58,29 @@ def test_reproduce_from_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     )
     with pytest.raises(ValueError, match="no set 'sizes'"):
         reproduce.reproduce(tmp_path / "out", groups=("sizes",), models=[str(tmp_path / "paper")])
+
+
+def test_a_first_look_takes_a_few_formulas_and_drops_none(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("matplotlib")
+    from sharpdnf.learn.counter import NeuralCounter
+    from sharpdnf.learn.model import Network, NetworkConfig
+
+    torch.manual_seed(0)
+    NeuralCounter(Network(NetworkConfig(k=8, iterations=2))).save_pretrained(tmp_path / "run" / "best")
+    asked = {"groups": ("structure",), "models": [str(tmp_path / "run" / "best")]}
+    said: list[str] = []
+    reproduce.reproduce(tmp_path / "out", limit=5, say=said.append, **asked)
+    rows = read_records(tmp_path / "out" / "rows.csv", Row)
+    assert Counter((row.model, row.set) for row in rows) == {("run/best", "train"): 5, ("run/best", "structure"): 5}
+    assert said[0] == "run/best on train: 5 formulas to measure, 0 are there"
+    report = (tmp_path / "out" / "report.md").read_text()
+    assert "network `run/best`" in report and "| sampling | 5 |" in report
+    reproduce.reproduce(tmp_path / "out", limit=2, **asked)
+    assert set(rows) <= set(read_records(tmp_path / "out" / "rows.csv", Row))
+
+
+def test_names_of_networks() -> None:
+    assert [reproduce.model_name(source) for source in ("paper", "a/t2", "runs/mine/best", "mine/final", "best")] == [
+        "paper", "t2", "mine/best", "mine/final", "best"
+    ]  # fmt: skip

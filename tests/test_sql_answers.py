@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import io
+import itertools
+import json
+import math
+from dataclasses import replace
+from xml.etree import ElementTree
 
+import numpy as np
 import pyarrow as pa
 import pytest
+from oracle import enumerate_prob
 from sql_edges import TWO_STEPS
 from sql_servers import Database
 
 import sharpdnf
+from sharpdnf import DNF, Circuit, count
 from sharpdnf.errors import SQLError, UnsupportedSQL
+from sharpdnf.shapley import banzhaf, shapley
 
 
 def test_the_columns_that_are_promised(db: sharpdnf.ProbDB) -> None:
@@ -109,3 +118,94 @@ def test_tables_show_what_is_there(db: sharpdnf.ProbDB) -> None:
         "SELECT src, dst FROM edge", 70
     )
     assert "column_39" in shown(many, 1000)
+
+
+def test_answers_are_a_sequence_of_rows(db: sharpdnf.ProbDB) -> None:
+    answers = db.sql("SELECT src, dst FROM edge ORDER BY src, dst", guarantee="exact")
+    assert [row["src"] for row in answers] == answers.arrow().column("src").to_pylist()
+    assert answers[0] == next(iter(answers)) == answers.arrow().to_pylist()[0]
+    assert answers[-1] == list(answers)[-1] and answers[1:3] == list(answers)[1:3]
+    with pytest.raises(IndexError, match="answer 9 of 4"):
+        answers[9]
+
+
+def test_reasons_as_a_table_and_by_other_measures(db: sharpdnf.ProbDB) -> None:
+    answers = db.sql(f"{TWO_STEPS} WHERE e.src = 1")
+    lineage = answers.lineage(0)
+    reasons = answers.explain(0, top=10)
+    assert reasons.df()["influence"].tolist() == [reason.influence for reason in reasons]
+    assert reasons[0].row in reasons._repr_html_() and "influence" in reasons._repr_html_()
+    for measure, value in (("banzhaf", banzhaf), ("shapley", shapley)):
+        found = answers.explain(0, top=10, measure=measure)
+        want = dict(zip(lineage.names or (), value(lineage).values.tolist(), strict=True))
+        assert {reason.row: reason.influence for reason in found} == pytest.approx(want)
+        assert found.arrow().column_names[2] == measure
+    assert sum(reason.influence for reason in answers.explain(0, top=10, measure="shapley")) == pytest.approx(1.0)
+    with pytest.raises(ValueError, match="measure must be one of influence, banzhaf, shapley"):
+        answers.explain(0, measure="shaply")
+
+
+def test_lineage_as_json_and_as_pictures(db: sharpdnf.ProbDB) -> None:
+    answers = db.sql(
+        "SELECT DISTINCT e.src FROM edge e JOIN edge f ON e.dst = f.src WHERE e.src = 1", guarantee="exact"
+    )
+    said = json.loads(answers.lineage_json(0))
+    dnf = answers.lineage(0)
+    assert said["answer"] == {"src": 1} and said["prob"] == answers.prob[0]
+    assert [row["name"] for row in said["rows"]] == list(dnf.names or ())
+    again = DNF.from_clauses(
+        [[(-1 if lit["negated"] else 1) * (lit["row"] + 1) for lit in clause] for clause in said["clauses"]],
+        [row["prob"] for row in said["rows"]],
+    )
+    assert enumerate_prob(again) == pytest.approx(answers.prob[0])
+    root = ElementTree.fromstring(answers.lineage_svg(0))
+    texts = [text.text for text in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert texts.count("and") == dnf.num_clauses and all(any(n in str(t) for t in texts) for n in dnf.names or ())
+    dot = answers.lineage_dot(0)
+    assert dot.startswith("digraph") and dot.count("n0 -> ") == dnf.num_clauses
+    assert dot.count(" -> ") == dnf.num_clauses + len(dnf.literals)
+
+
+def test_reasons_and_pictures_of_a_lineage_that_negates(db: sharpdnf.ProbDB) -> None:
+    """Of the row (1, x) and a row whose absence it needs."""
+    answers = db.sql("SELECT src, dst FROM edge e WHERE NOT EXISTS (SELECT 1 FROM edge f WHERE f.src = e.dst)",
+                     guarantee="exact")  # fmt: skip
+    for i in range(len(answers)):
+        circuit = answers.lineage(i)
+        assert isinstance(circuit, Circuit)
+        for measure in ("influence", "banzhaf", "shapley"):
+            reasons = answers.explain(i, top=10, measure=measure)
+            want = {}
+            for v, name in enumerate(circuit.names or ()):
+                want[name] = share(circuit, v, measure)
+            assert {reason.row: reason.influence for reason in reasons} == pytest.approx(want)
+        said = json.loads(answers.lineage_json(i))
+        assert said["gates"][said["output"]]["gate"] in ("and", "row", "or", "not")
+        dashed = answers.lineage_dot(i).count("style=dashed")
+        assert answers.lineage_svg(i).count("stroke-dasharray") == dashed
+        assert (dashed > 0) == any(reason.influence < 0 for reason in answers.explain(i, top=10))
+
+
+def share(circuit: Circuit, v: int, measure: str) -> float:
+    """By the definition, from the truth of the circuit in every world."""
+    n, total = circuit.num_vars, 0.0
+    for others in itertools.product((0.0, 1.0), repeat=n - 1):
+        worlds = [np.array([*others[:v], bit, *others[v:]]) for bit in (0.0, 1.0)]
+        low, high = (float(count(replace(circuit, prob=world), guarantee="exact").prob) for world in worlds)
+        size = int(sum(others))
+        p = np.delete(circuit.prob, v)
+        weight = {
+            "influence": float(np.prod(np.where(np.array(others) == 1.0, p, 1.0 - p))),
+            "banzhaf": 0.5 ** (n - 1),
+            "shapley": math.factorial(size) * math.factorial(n - size - 1) / math.factorial(n),
+        }[measure]
+        total += weight * (high - low)
+    return total
+
+
+def test_names_in_pictures_are_text() -> None:
+    db = sharpdnf.connect()
+    db.register("t", {"x": ['<b>"&\\'], "p": [0.5]}, prob="p")
+    answers = db.sql("SELECT x FROM t")
+    assert '<b>"&' in "".join(ElementTree.fromstring(answers.lineage_svg(0)).itertext())
+    assert '\\"&' in answers.lineage_dot(0)

@@ -150,7 +150,6 @@ def test_what_sampling_cannot_decide_is_flagged(facts: sharpdnf.ProbDB) -> None:
     ("SELECT x FROM t WHERE prob() > 0.5", "write HAVING prob"),
     ("SELECT max(prob()) FROM t", "OVER"),
     ("SELECT x, prob(g) FROM t", "takes no argument"),
-    ("SELECT x FROM t LIMIT 2", "mention prob"),
     ("SELECT x FROM t UNION SELECT x || prob() FROM t", r"SELECT \*, prob\(\) FROM"),
     ("SELECT x, prob() + (SELECT 1) FROM t", "join it in FROM"),
     ("SELECT x FROM t GROUP BY x HAVING expected_count() > 1", "into the select list"),

@@ -1,4 +1,4 @@
-"""Random unions of conjunctive queries with NULLs, p in {0, 1}, views, blocks and subqueries, against the worlds."""
+"""Random queries with NULLs, p in {0, 1}, views, blocks, subqueries, absence and aggregates, against the worlds."""
 
 from __future__ import annotations
 
@@ -80,6 +80,56 @@ def queries(draw: st.DrawFn) -> str:
     return sql
 
 
+@st.composite
+def hard_conditions(draw: st.DrawFn, names: list[str], depth: int) -> str:
+    """A condition that may ask for absence or compare aggregates of uncertain rows."""
+    kind = draw(st.integers(0, 6 if depth else 0))
+    if kind == 0:
+        return draw(conditions(names, 0))
+    if kind == 1:
+        word = draw(st.sampled_from(["AND", "OR"]))
+        return f"({draw(hard_conditions(names, depth - 1))} {word} {draw(hard_conditions(names, depth - 1))})"
+    if kind == 2:
+        return f"NOT ({draw(hard_conditions(names, depth - 1))})"
+    table = draw(st.sampled_from(UNCERTAIN))
+    alias = f"h{draw(st.integers(0, 99))}{depth}"
+    inner = [f"{alias}.{c}" for c in COLUMNS[table]]
+    seen = names + inner if draw(st.booleans()) else inner
+    picked, left = draw(st.sampled_from(inner)), draw(st.sampled_from(names))
+    rows = f"FROM {table} AS {alias} WHERE {draw(hard_conditions(seen, depth - 1))}"
+    if kind == 3:
+        return f"NOT EXISTS (SELECT {picked} {rows})"
+    if kind == 4:
+        return f"{left} NOT IN (SELECT {picked} {rows})"
+    call = draw(st.sampled_from(["count(*)", f"count(DISTINCT {picked})", f"max({picked})", f"min({picked})"]))
+    sign = draw(st.sampled_from(["<", "<=", "=", "<>", ">", ">="]))
+    other = draw(st.sampled_from([left, "1", "2"]))
+    return f"(SELECT {call} {rows}) {sign} {other}"
+
+
+@st.composite
+def hard_queries(draw: st.DrawFn) -> str:
+    """Outer joins, EXCEPT, GROUP BY with HAVING, and WHERE with hard conditions."""
+    tables = [draw(st.sampled_from(["e", "u", "r", "s", "ve"])) for _ in range(draw(st.integers(1, 2)))]
+    names = [f"t{i}.{c}" for i, table in enumerate(tables) for c in COLUMNS[table]]
+    start = f"{tables[0]} AS t0"
+    if len(tables) > 1:
+        first = draw(st.sampled_from(list(COLUMNS[tables[0]])))
+        second = draw(st.sampled_from(list(COLUMNS[tables[1]])))
+        side = draw(st.sampled_from(["", "LEFT ", "RIGHT ", "FULL "]))
+        start += f" {side}JOIN {tables[1]} AS t1 ON t0.{first} = t1.{second}"
+    where = f" WHERE {draw(hard_conditions(names, 2))}" if draw(st.booleans()) else ""
+    shown, other = draw(st.sampled_from(names)), draw(st.sampled_from(names))
+    kind = draw(st.integers(0, 2))
+    if kind == 0:
+        return f"SELECT {shown} AS o0, {other} AS o1 FROM {start}{where}"
+    if kind == 1:
+        call = draw(st.sampled_from(["count(*)", f"count({other})", f"max({other})", f"min({other})"]))
+        sign = draw(st.sampled_from(["<", "<=", "=", "<>", ">", ">="]))
+        return f"SELECT {shown} AS o0 FROM {start}{where} GROUP BY {shown} HAVING {call} {sign} 1"
+    return f"SELECT {shown} AS o0 FROM {start}{where} EXCEPT SELECT w.a FROM {draw(st.sampled_from(['e', 'u']))} AS w"
+
+
 def check(database: Database, seed: int, rows: int, sql: str) -> None:
     world = random_world(seed, rows)
     create(database, world)
@@ -140,4 +190,26 @@ def test_random_queries_on_duckdb(duck: Shared, sql: str) -> None:
 @settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(sql=queries())
 def test_random_queries_on_postgres(postgres: Shared, sql: str) -> None:
+    postgres.check(sql)
+
+
+@settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(hard_queries(), st.integers(0, 500))
+def test_random_absence_on_sqlite(sql: str, seed: int) -> None:
+    database = Database("sqlite")
+    try:
+        check(database, seed, 3, sql)
+    finally:
+        database.close()
+
+
+@settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(sql=hard_queries())
+def test_random_absence_on_duckdb(duck: Shared, sql: str) -> None:
+    duck.check(sql)
+
+
+@settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(sql=hard_queries())
+def test_random_absence_on_postgres(postgres: Shared, sql: str) -> None:
     postgres.check(sql)

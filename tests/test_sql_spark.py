@@ -37,7 +37,7 @@ def graph(rows: int = 400) -> pa.Table:
     """A graph whose paths of length two have formulas that are sampled."""
     rng = np.random.default_rng(1)
     ends = {name: pa.array(rng.integers(0, 40, rows), pa.int32()) for name in "ab"}
-    return pa.table({**ends, "p": rng.uniform(0.05, 0.3, rows)})
+    return pa.table({**ends, "p": rng.uniform(0.01, 0.06, rows)})
 
 
 def both(session: Any, table: pa.Table) -> tuple[ProbDB, ProbDB]:
@@ -67,7 +67,8 @@ def test_sampled_answers_are_those_of_duckdb(session: Any) -> None:
     spark, duck = both(session, graph())
     with spark, duck:
         want = duck.sql(PATHS, rng=7).arrow()
-        assert "sampling" in want.column("engine").to_pylist(), "the test is about draws"
+        other = duck.sql(PATHS, rng=8).arrow()
+        assert all(a != b for a, b in zip(*(t.column("prob").to_pylist() for t in (want, other)), strict=True))
         assert spark.sql(PATHS, rng=7).arrow().to_pydict() == want.to_pydict()
         session.conf.set("spark.sql.shuffle.partitions", "5")
         try:
@@ -75,7 +76,6 @@ def test_sampled_answers_are_those_of_duckdb(session: Any) -> None:
             assert frame.toArrow().sort_by("g").to_pydict() == want.to_pydict()
         finally:
             session.conf.set("spark.sql.shuffle.partitions", "2")
-        assert spark.sql(PATHS, rng=8).prob.tolist() != want.column("prob").to_pylist()
 
 
 def test_what_looks_at_all_answers_together(session: Any) -> None:

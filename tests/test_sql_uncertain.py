@@ -309,10 +309,10 @@ def test_one_snapshot(case: Case, monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     case.run("INSERT INTO other VALUES (1), (2)")
     whole = case.db._run
 
-    def run(plan: Any) -> Any:
+    def run(*arguments: Any) -> Any:
         other.execute("UPDATE e SET b = 99")
         other.execute("DELETE FROM other")
-        return whole(plan)
+        return whole(*arguments)
 
     monkeypatch.setattr(case.db, "_run", run)
     query = "SELECT e.b FROM e JOIN other o ON o.a = e.a ORDER BY e.b"

@@ -59,6 +59,7 @@ class ClauseSets {
         if (a > b) std::swap(a, b);
         const Known &slot = recall(a, b, 0);
         if (slot.a == a && slot.b == b && slot.kind == 0) return slot.out;
+        did();
         const Set x = sets_[a], y = sets_[b];
         int32_t out;
         if (x.literal < y.literal) {
@@ -91,6 +92,7 @@ class ClauseSets {
         if (a == kEmptyClause) return a;
         const Known &slot = recall(a, b, 1);
         if (slot.a == a && slot.b == b && slot.kind == 1) return slot.out;
+        did();
         const Set x = sets_[a], y = sets_[b];
         int32_t out;
         if (x.literal < y.literal) {
@@ -106,6 +108,11 @@ class ClauseSets {
         return out;
     }
 
+    // An operation is a union or a difference that was not known: many of them end without a new set.
+    void did() {
+        if (++operations_ > allowed_) throw Paused{};
+        pace_.check(4);
+    }
     Known &recall(int32_t a, int32_t b, int32_t kind) {
         const uint64_t key = (static_cast<uint64_t>(static_cast<uint32_t>(a)) << 32 | static_cast<uint32_t>(b)) * 2 +
                              static_cast<uint64_t>(kind);
@@ -117,8 +124,6 @@ class ClauseSets {
     }
     int32_t make(int32_t literal, int32_t with, int32_t without) {
         if (with == kNone) return without;
-        if (++operations_ > allowed_) throw Paused{};
-        pace_.check(4);
         const Set set{literal, with, without};
         std::size_t i = hash(set) & (table_.size() - 1);
         for (; table_[i] >= 0; i = (i + 1) & (table_.size() - 1)) {

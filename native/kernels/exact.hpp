@@ -14,6 +14,7 @@
 #include "hierarchy.hpp"
 #include "lift.hpp"
 #include "shannon.hpp"
+#include "sift.hpp"
 #include "variable_order.hpp"
 
 namespace sharpdnf {
@@ -23,20 +24,20 @@ enum class ExactMethod {
     hierarchy,
     eliminate,
     diagram_kinds,
-    diagram_force,
+    diagram_sifted,
     shannon_kinds,
     shannon_tree,
     shannon_force,
     dtree
 };
-inline constexpr ExactMethod kOrdered[] = {ExactMethod::diagram_kinds, ExactMethod::diagram_force,
+inline constexpr ExactMethod kOrdered[] = {ExactMethod::diagram_kinds, ExactMethod::diagram_sifted,
                                            ExactMethod::shannon_kinds, ExactMethod::shannon_tree,
                                            ExactMethod::shannon_force};
 inline bool by_diagram(ExactMethod method) {
-    return method == ExactMethod::diagram_kinds || method == ExactMethod::diagram_force;
+    return method == ExactMethod::diagram_kinds || method == ExactMethod::diagram_sifted;
 }
 inline const char *name_of(ExactMethod method) {
-    static const char *names[] = {"auto",          "hierarchy",    "eliminate",     "diagram-kinds", "diagram-force",
+    static const char *names[] = {"auto",          "hierarchy",    "eliminate",     "diagram-kinds", "diagram-sifted",
                                   "shannon-kinds", "shannon-tree", "shannon-force", "dtree"};
     return names[static_cast<int>(method)];
 }
@@ -65,6 +66,25 @@ struct ExactResult {
 inline constexpr double kEliminationsPerOperation = 32.0;
 inline constexpr int64_t kOperationsPerUnion = 32;
 
+// The best of what sifting makes of the three other orders: where it ends depends on where it begins. Empty if that
+// takes more than `max_work` steps.
+inline std::vector<int32_t> sifted_order(const Formula &f, const Occurrences &at, int64_t max_work, Pace &pace) {
+    constexpr int64_t kPasses = 24;  // over the literals, for each of the orders to be found at all
+    if (kPasses * f.size() > max_work) return {};
+    const std::vector<int32_t> starts[] = {order_by_elimination(f, at, max_work, pace),
+                                           order_by_force(f, at.variables(), 60, pace),
+                                           KindsOrder(f, at, pace).order(max_work)};
+    std::vector<int32_t> best;
+    int64_t least = std::numeric_limits<int64_t>::max();
+    for (const std::vector<int32_t> &start : starts) {
+        if (start.empty()) continue;
+        Sifting sifting(f, start, pace);
+        std::vector<int32_t> order = sifting.run(max_work);
+        if (sifting.size() < least) least = sifting.size(), best = std::move(order);
+    }
+    return best;
+}
+
 // The order that a Shannon method goes by; empty if finding it takes longer than a run of so many operations.
 inline std::vector<int32_t> order_for(ExactMethod method, const Formula &f, const Occurrences &at, int64_t operations,
                                       Pace &pace) {
@@ -72,10 +92,8 @@ inline std::vector<int32_t> order_for(ExactMethod method, const Formula &f, cons
     if (method == ExactMethod::shannon_kinds || method == ExactMethod::diagram_kinds)
         return KindsOrder(f, at, pace).order(max_work);
     if (method == ExactMethod::shannon_tree) return order_by_elimination(f, at, max_work, pace);
-    std::vector<int32_t> as_written;
-    for (int32_t v = 0; v < f.num_vars; ++v)
-        if (at.count(v) > 0) as_written.push_back(v);
-    return order_by_force(f, as_written, 60, pace);
+    if (method == ExactMethod::diagram_sifted) return sifted_order(f, at, max_work, pace);
+    return order_by_force(f, at.variables(), 60, pace);
 }
 
 // One of the methods that go by an order, with values of one kind. It can be interrupted and goes on where it was.

@@ -213,7 +213,13 @@ template <class Algebra> class Shannon {
         std::sort(next_.begin(), next_.end());
         next_.erase(std::unique(next_.begin(), next_.end()), next_.end());
         ++epoch_;
-        for (const int32_t clause : next_) absorb(clause, next_.data(), next_.data() + next_.size());
+        // Without it equal subformulas may be solved twice, no more; with tens of thousands of clauses it would cost
+        // more than a whole round.
+        const int64_t enough = operations_ + 16 * static_cast<int64_t>(suffixes_.literals.size());
+        for (const int32_t clause : next_) {
+            if (operations_ > enough) break;
+            absorb(clause, next_.data(), next_.data() + next_.size());
+        }
         next_.erase(std::remove_if(next_.begin(), next_.end(), [&](int32_t s) { return absorbed_[s] == epoch_; }),
                     next_.end());
         begin(root, false);
@@ -334,12 +340,14 @@ template <class Algebra> class Shannon {
                 if (suffixes_.length[outer] > suffixes_.length[inner] && holds_all(outer, inner)) list.push_back(outer);
             }
             did(static_cast<int64_t>(candidates->size()));
+            did(compared_), compared_ = 0;
         }
         for (const int32_t outer : list)
             if (outer >= 0) absorbed_[outer] = epoch_;
         did(static_cast<int64_t>(list.size()) / 4 + 1);
     }
-    bool holds_all(int32_t outer, int32_t inner) const {  // both by rising level, each variable once
+    bool holds_all(int32_t outer, int32_t inner) {  // both by rising level, each variable once
+        compared_ += suffixes_.length[outer];
         const int32_t *a = suffixes_.begin(outer), *a_end = suffixes_.end(outer);
         for (const int32_t *b = suffixes_.begin(inner); b != suffixes_.end(inner); ++b) {
             while (a != a_end && *a != *b) ++a;
@@ -414,7 +422,7 @@ template <class Algebra> class Shannon {
     Algebra &algebra_;
     ShannonOptions options_;
     Pace pace_;
-    int64_t operations_ = 0, decisions_ = 0, checks_ = 0;
+    int64_t operations_ = 0, decisions_ = 0, checks_ = 0, compared_ = 0;
     Suffixes suffixes_;
     std::vector<int32_t> owner_;
     std::vector<int64_t> owner_epoch_, absorbed_;

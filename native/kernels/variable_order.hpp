@@ -28,6 +28,12 @@ struct Occurrences {
         }
     }
     int64_t count(int32_t v) const { return start[v + 1] - start[v]; }
+    std::vector<int32_t> variables() const {  // those that occur, as numbered
+        std::vector<int32_t> out;
+        for (int32_t v = 0; v + 1 < static_cast<int32_t>(start.size()); ++v)
+            if (count(v) > 0) out.push_back(v);
+        return out;
+    }
 };
 
 inline std::vector<int32_t> levels(const std::vector<int32_t> &order, int64_t num_vars) {
@@ -106,9 +112,7 @@ class KindsOrder {
 
     // Empty if it would take more than `max_work` steps.
     std::vector<int32_t> order(int64_t max_work) {
-        std::vector<int32_t> left, out;
-        for (int32_t v = 0; v < f_.num_vars; ++v)
-            if (at_.count(v) > 0) left.push_back(v);
+        std::vector<int32_t> left = at_.variables(), out;
         std::stable_sort(left.begin(), left.end(), [&](int32_t x, int32_t y) { return at_.count(x) > at_.count(y); });
         work_ = 0;
         while (!left.empty()) {

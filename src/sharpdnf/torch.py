@@ -111,7 +111,7 @@ class Probability(torch.nn.Module):
             raise ValueError(f"expected probabilities of shape (..., {self.num_vars}), not {tuple(probs.shape)}")
         if not probs.is_floating_point():
             raise TypeError(f"probabilities must be floating-point numbers, not {probs.dtype}")
-        rows = probs.reshape(-1, self.num_vars)
+        rows = probs.reshape(math.prod(probs.shape[:-1]), self.num_vars)
         out: torch.Tensor = _Evaluate.apply(rows, self)  # type: ignore[no-untyped-call]
         return out.reshape(*probs.shape[:-1], self.num_outputs)
 

@@ -26,6 +26,10 @@ def reproduce(
         list[str] | None, typer.Option(help="a shipped network or a directory of weights; default all shipped")
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="the paper's whole sets (hours) instead of subsets")] = False,
+    limit: Annotated[
+        int | None,
+        typer.Option(min=1, help="a first look: so many formulas of each set; 2 take half a minute"),
+    ] = None,
     out: Annotated[Path, typer.Option(help="where rows, tables and figures go; labels there are used again")] = RESULTS,
     seed: Annotated[int, typer.Option(help="the seed of the test formulas and their labels")] = 0,
     jobs: Annotated[int, typer.Option(min=0, help="processes that measure; 0 means one per core")] = 0,
@@ -43,6 +47,7 @@ def reproduce(
         groups=sets or tuple(GROUPS),
         models=model,
         full=full,
+        limit=limit,
         seed=seed,
         jobs=jobs or os.cpu_count() or 1,
         say=_say,

@@ -4,10 +4,11 @@ Variables that cannot be told apart are merged first (lifting). Then the methods
 out along a min-fill order and knows its cost beforehand (Dechter 1999); ``shannon-kinds``, ``shannon-tree`` and
 ``shannon-force`` expand variables in a fixed order with a memo of subformulas and of independent parts, where the order
 keeps few kinds of open clauses, follows a tree decomposition, or keeps clauses short (FORCE); ``diagram-kinds`` and
-``diagram-force`` do the same on sets of clauses stored as decision diagrams, without parts; ``dtree`` expands where the
-gap is widest. ``hierarchy`` needs one pass where common literals and independent parts are enough. The methods that
-cannot foresee their cost run in rounds, each with eight times the operations of the last; elimination runs in the round
-that can bear its cost. The choice counts operations and never looks at the clock.
+``diagram-sifted`` do the same on sets of clauses stored as decision diagrams, without parts, the latter in the best
+order that sifting finds; ``dtree`` expands where the gap is widest. ``hierarchy`` needs one pass where common literals
+and independent parts are enough. The methods that cannot foresee their cost run in rounds, each with eight times the
+operations of the last; elimination runs in the round that can bear its cost. The choice counts operations and never
+looks at the clock.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ METHODS = (
     "hierarchy",
     "eliminate",
     "diagram-kinds",
-    "diagram-force",
+    "diagram-sifted",
     "shannon-kinds",
     "shannon-tree",
     "shannon-force",

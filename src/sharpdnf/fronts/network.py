@@ -17,18 +17,19 @@ import time
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Never
 
 import numpy as np
 
 from sharpdnf import _native
 from sharpdnf.dnf import FloatArray
 from sharpdnf.engines.front import Seed, make_limit, make_rng
+from sharpdnf.engines.registry import refuse_options
 from sharpdnf.engines.sampling import UNLIMITED, anytime_width, draws_needed, from_draws, successes_needed
 from sharpdnf.errors import InvalidNetwork, LimitError
 from sharpdnf.estimate import Estimate, Limit, check_tolerance, exact_estimate, log1mexp
 from sharpdnf.fronts.frontier import Budget, Question, Solved, solve
-from sharpdnf.fronts.links import Network, read_network
+from sharpdnf.fronts.links import LinkNetwork, read_network
 from sharpdnf.fronts.rare import sample_failure
 
 Table = dict[str, Any]
@@ -43,7 +44,7 @@ KEPT_NODES = 20_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Promise:
     """How good an answer must be."""
 
     guarantee: str
@@ -73,6 +74,7 @@ def reliability(
     rng: Seed = None,
     timeout: float | None = None,
     threads: int | None = None,
+    **unknown: Never,
 ) -> Estimate:
     """The probability that the terminals are connected.
 
@@ -82,6 +84,7 @@ def reliability(
     relative promise about the probability of failure. At ``timeout`` seconds the best answer so far comes back with
     ``met=False`` and its certified bounds.
     """
+    refuse_options(reliability, unknown)
     started = time.perf_counter()
     if guarantee is not None and guarantee not in GUARANTEES:
         raise ValueError(f"unknown guarantee {guarantee!r}: choose from {', '.join(GUARANTEES)}")
@@ -91,12 +94,12 @@ def reliability(
     limit = make_limit(timeout, threads)
     generator, seed = make_rng(rng)
     question = ask(read_network(edges, directed=directed, node_prob=node_prob), source, target, terminals, hops)
-    estimate = _answer(question, Asked(guarantee or "relative", epsilon, delta, of), generator, limit)
+    estimate = _answer(question, Promise(guarantee or "relative", epsilon, delta, of), generator, limit)
     return estimate.replace(seed=seed, seconds=time.perf_counter() - started)
 
 
 def ask(
-    network: Network,
+    network: LinkNetwork,
     source: Hashable = None,
     target: Hashable = None,
     terminals: Iterable[Hashable] | None = None,
@@ -131,7 +134,7 @@ def _checked_hops(hops: int | None) -> int | None:
     return hops
 
 
-def _answer(question: Question, asked: Asked, rng: np.random.Generator, limit: Limit) -> Estimate:
+def _answer(question: Question, asked: Promise, rng: np.random.Generator, limit: Limit) -> Estimate:
     insist = asked.guarantee in ("exact", "bounds")
     solved = None
     if insist or question.network.num_links <= EXACT_LINKS:
@@ -146,7 +149,7 @@ def _answer(question: Question, asked: Asked, rng: np.random.Generator, limit: L
     return estimate if solved is None else _clip(estimate, solved)
 
 
-def _certified(solved: Solved, asked: Asked) -> Estimate:
+def _certified(solved: Solved, asked: Promise) -> Estimate:
     """The answer of the frontier method: exact, or the bounds at which it stopped."""
     info = {"width": solved.width, "states": solved.states, "blocks": len(solved.parts)}
     if solved.complete:
@@ -164,7 +167,7 @@ def _certified(solved: Solved, asked: Asked) -> Estimate:
     )
 
 
-def _narrow(solved: Solved, asked: Asked) -> bool:
+def _narrow(solved: Solved, asked: Promise) -> bool:
     """Whether the middle of the certified bounds is within epsilon already."""
     interval = solved.interval()
     lower, upper = math.exp(interval["log_lower"]), math.exp(interval["log_upper"])
@@ -175,7 +178,7 @@ def _narrow(solved: Solved, asked: Asked) -> bool:
     return asked.guarantee == "additive" and (upper - lower) / 2.0 <= 0.999 * asked.epsilon
 
 
-def _sampled(question: Question, asked: Asked, rng: np.random.Generator, limit: Limit) -> Estimate:
+def _sampled(question: Question, asked: Promise, rng: np.random.Generator, limit: Limit) -> Estimate:
     """Worlds are drawn until the stopping rule of the guarantee says that there are enough."""
     relative = asked.guarantee == "relative"
     drawn = _draw(
@@ -267,6 +270,7 @@ def reached(
     rng: Seed = None,
     timeout: float | None = None,
     threads: int | None = None,
+    **unknown: Never,
 ) -> Table:
     """The probability that each node is reached from the source, for all nodes at once.
 
@@ -275,6 +279,7 @@ def reached(
     ``samples``, ``seed`` and ``met`` are those of the whole. The sum is the expected number of nodes that are reached:
     ``expected_reached``.
     """
+    refuse_options(reached, unknown)
     if guarantee not in (None, "exact", "additive"):
         raise ValueError(f"reached() is 'exact' or 'additive', not {guarantee!r}")
     check_tolerance(epsilon, delta)
@@ -352,11 +357,13 @@ def expected_reached(
     rng: Seed = None,
     timeout: float | None = None,
     threads: int | None = None,
+    **unknown: Never,
 ) -> Expectation:
     """The expected number of nodes that are reached from the source, itself included.
 
     Exact where ``reached`` is; otherwise within ``epsilon`` times the number of nodes, with probability 1 - delta.
     """
+    refuse_options(expected_reached, unknown)
     if guarantee not in (None, "exact", "additive"):
         raise ValueError(f"expected_reached() is 'exact' or 'additive', not {guarantee!r}")
     check_tolerance(epsilon, delta)
@@ -397,12 +404,14 @@ def importance(
     *,
     hops: int | None = None,
     timeout: float | None = None,
+    **unknown: Never,
 ) -> Table:
     """How much each link matters, most important first, exactly.
 
     Columns: link (its row in ``edges``), tail, head, prob, birnbaum (d R / d p: how much more likely the answer is yes
     if the link is up than if it is down), gain (what a perfect link would add) and loss (what losing it would cost).
     """
+    refuse_options(importance, unknown)
     network = read_network(edges, directed=directed, node_prob=node_prob)
     question = ask(network, source, target, terminals, hops)
     solved = _diagram(question, timeout)

@@ -13,7 +13,7 @@ from sharpdnf.engines.registry import find
 from sharpdnf.estimate import Estimate, Limit, log1mexp
 from sharpdnf.paper.labels import Labels
 from sharpdnf.paper.rows import Label, Row, Trace
-from sharpdnf.paper.sets import Member, draw
+from sharpdnf.paper.sets import SetMember, draw
 
 Predictor = Callable[[Sequence[DNF]], list[Estimate]]
 
@@ -40,16 +40,21 @@ def conditioned(dnf: DNF) -> float:
     return run_engine("conditioned", dnf).log_prob
 
 
+def sampled(dnf: DNF) -> float:
+    """log P(formula) as ``sampling`` estimates it, within 10 % with probability 95 %."""
+    return run_engine("sampling", dnf).log_prob
+
+
 def evaluate(
     model: str,
     weights: str,
-    members: Sequence[Member],
+    members: Sequence[SetMember],
     labels: Labels,
     *,
     predict: Predictor,
     conditioned: Callable[[DNF], float] = conditioned,
 ) -> list[Row]:
-    """One row per member: the label, the prediction, its interval, sigma and seconds, and the two baselines."""
+    """One row per member: the label, the prediction, its interval, sigma and seconds, and the engines beside it."""
     rows: list[Row] = []
     formulas = [draw(member, labels.seed) for member in members]
     start = time.perf_counter()
@@ -77,12 +82,13 @@ def evaluate(
                 seconds=estimate.seconds or mean_seconds,
                 log_conditioned=conditioned(dnf),
                 log_independent=log_independent(dnf),
+                log_sampling=sampled(dnf),
             )
         )
     return rows
 
 
-def figure_members(members: Sequence[Member], labels: Labels, count: int = 21) -> list[tuple[Member, DNF, Label]]:
+def figure_members(members: Sequence[SetMember], labels: Labels, count: int = 21) -> list[tuple[SetMember, DNF, Label]]:
     """The paper's choice for Figure 4: the members whose labels are nearest to (21 - i) / 20 for i = 1..21."""
     pool = [(member, labels.get(member, draw(member, labels.seed))) for member in members]
     chosen = []
@@ -95,7 +101,7 @@ def figure_members(members: Sequence[Member], labels: Labels, count: int = 21) -
 
 
 def trace_rows(
-    model: str, chosen: Iterable[tuple[Member, DNF, Label]], trace: Callable[[DNF], Sequence[Estimate]]
+    model: str, chosen: Iterable[tuple[SetMember, DNF, Label]], trace: Callable[[DNF], Sequence[Estimate]]
 ) -> list[Trace]:
     """The estimates after every iteration for the formulas of Figure 4."""
     return [

@@ -17,18 +17,18 @@ from typing import TYPE_CHECKING
 from sharpdnf.bulk import backend_chosen, in_any_order
 from sharpdnf.engines import sampling
 from sharpdnf.learn.stream import pack
-from sharpdnf.paper.evaluate import evaluate
+from sharpdnf.paper.evaluate import evaluate, sampled
 from sharpdnf.paper.labels import Labels
 from sharpdnf.paper.rows import Label, Row, read_records, write_records
-from sharpdnf.paper.sets import Member, draw, member
+from sharpdnf.paper.sets import SetMember, draw, member
 
 if TYPE_CHECKING:
     from sharpdnf.learn.counter import NeuralCounter
 
 EPSILON, DELTA = 0.005, 0.01
 """The relative error of the labels that networks are held against, and the probability of missing it."""
-SAVE_SECONDS = 20.0  # how many seconds of work may be lost when the process is killed
-CHUNK_LITERALS = 400_000  # literals of the formulas that are evaluated together, which also bounds what is lost
+SAVE_SECONDS = 5.0  # how many seconds of work may be lost when the process is killed
+CHUNK_LITERALS = 50_000  # literals of the formulas that are evaluated together, which also bounds what is lost
 Say = Callable[[str], None]
 
 
@@ -37,7 +37,7 @@ def open_labels(out: Path, seed: int) -> Labels:
     return Labels(out / "labels.csv", sampling.label, epsilon=EPSILON, delta=DELTA, seed=seed)
 
 
-def chunks(members: Sequence[Member]) -> list[list[Member]]:
+def chunks(members: Sequence[SetMember]) -> list[list[SetMember]]:
     """Members in order of size, cut into chunks, so that formulas of one size go through the network together."""
     ordered = sorted(members, key=lambda m: (m.num_vars, m.width, m.index))
     return pack(ordered, lambda m: m.num_clauses * m.width, CHUNK_LITERALS)
@@ -52,14 +52,15 @@ class Measurer:
 
     def with_interval(self, row: Row) -> Row:
         """A row measured earlier with the interval of now, because the network may have been calibrated since."""
-        if self.counter.residuals is None:
+        if self.counter.residuals is None and not math.isnan(row.log_sampling):
             return replace(row, log_lower=-math.inf, log_upper=0.0)
         seed = self.labels.seed
         dnf = draw(member(row.set, row.index, row.shift, seed), seed)
         low, high, _ = self.counter.interval(dnf, min(row.log_prediction, 0.0), 0.05)
-        return replace(row, log_lower=low, log_upper=high)
+        by_sampling = sampled(dnf) if math.isnan(row.log_sampling) else row.log_sampling
+        return replace(row, log_lower=low, log_upper=high, log_sampling=by_sampling)
 
-    def rows(self, members: Sequence[Member]) -> Iterator[list[Row]]:
+    def rows(self, members: Sequence[SetMember]) -> Iterator[list[Row]]:
         """Yields rows as they are done, and saves the labels that were made on the way."""
         if self.jobs == 1 and not backend_chosen():
             for chunk in chunks(members):
@@ -87,7 +88,7 @@ def _in_worker(source: str, out: Path, seed: int) -> tuple[NeuralCounter, Labels
 
 
 def _measure_in_worker(
-    place: tuple[str, Path, int], model: str, weights: str, members: list[Member]
+    place: tuple[str, Path, int], model: str, weights: str, members: list[SetMember]
 ) -> tuple[list[Row], list[Label]]:
     counter, labels = _in_worker(*place)
     rows = _measure(counter, labels, model, weights, members)
@@ -95,31 +96,35 @@ def _measure_in_worker(
     return rows, fresh
 
 
-def _measure(counter: NeuralCounter, labels: Labels, model: str, weights: str, members: Sequence[Member]) -> list[Row]:
+def _measure(
+    counter: NeuralCounter, labels: Labels, model: str, weights: str, members: Sequence[SetMember]
+) -> list[Row]:
     return evaluate(model, weights, members, labels, predict=counter.predict_many)
 
 
-def measure_set(path: Path, members: Sequence[Member], measurer: Measurer, say: Say) -> None:
+def measure_set(path: Path, members: Sequence[SetMember], measurer: Measurer, say: Say, *, keep: bool = False) -> None:
     """Measures those members for which the file has no row of these weights yet.
 
-    Rows of the same set that are not asked for any more are dropped.
+    Rows of the same set that are not asked for any more are dropped, unless they are to be kept.
     """
     name, wanted = members[0].set, {(member.index, member.shift) for member in members}
     others, own = [], []
     for row in read_records(path, Row):
         if (row.model, row.set) != (measurer.model, name):
             others.append(row)
-        elif row.weights == measurer.weights and (row.index, row.shift) in wanted:
+        elif row.weights == measurer.weights and ((row.index, row.shift) in wanted or keep):
             own.append(measurer.with_interval(row))
     done = {(row.index, row.shift) for row in own}
     missing = [member for member in members if (member.index, member.shift) not in done]
     saved = began = time.monotonic()
+    if missing:
+        say(f"{measurer.model} on {name}: {len(missing)} formulas to measure, {len(own)} are there")
     try:
         for rows in measurer.rows(missing):
             own += rows
-            now = time.monotonic()
-            left = (now - began) / (len(own) - len(done)) * (len(members) - len(own))
-            say(f"{measurer.model} on {name}: {len(own)}/{len(members)} formulas, {left / 60:.0f} min left")
+            now, new = time.monotonic(), len(own) - len(done)
+            left = (now - began) / new * (len(missing) - new)
+            say(f"{measurer.model} on {name}: {new}/{len(missing)} formulas, {left / 60:.0f} min left")
             if now - saved > SAVE_SECONDS:
                 _write_rows(path, others + own)
                 saved = now

@@ -51,13 +51,15 @@ def reproduce(
     groups: Sequence[str] = tuple(GROUPS),
     models: Sequence[str] | None = None,
     full: bool = False,
+    limit: int | None = None,
     seed: int = 0,
     jobs: int = 1,
     say: Say = lambda line: None,
 ) -> list[Path]:
     """Measures the groups with the networks (default: all that are shipped) and writes CSVs, tables and figures.
 
-    ``jobs`` processes take the formulas in turn; runtimes are measured by one.
+    ``jobs`` processes take the formulas in turn; runtimes are measured by one. ``limit`` is for a first look: about so
+    many formulas of each set, and of runtimes and traces the small ones; rows that are there already stay.
     """
     with needs_extra("reproducing the paper", "train"):
         from sharpdnf.learn.counter import NeuralCounter, shipped
@@ -67,7 +69,7 @@ def reproduce(
     chosen = list(models or shipped())
     if not chosen:
         raise CheckpointError("no network is shipped with this build: name a directory of weights")
-    counters = {Path(name).name: NeuralCounter.from_pretrained(name) for name in chosen}
+    counters = {model_name(name): NeuralCounter.from_pretrained(name) for name in chosen}
     if len(counters) < len(chosen):
         raise ValueError("two of the networks have the same name, and rows are kept by name: rename a directory")
     out.mkdir(parents=True, exist_ok=True)
@@ -77,17 +79,27 @@ def reproduce(
         wanted = {s: subset(s, None if full else sizes[s], seed) for g in groups for s in GROUPS[g] if s in sizes}
         measurer = Measurer(name, model, counter, labels, jobs)
         for members in wanted.values():
-            measure_set(out / "rows.csv", members, measurer, say)
+            if limit is not None and limit < len(members):  # from small to large, from the middle of each part
+                members = [members[int((i + 0.5) * len(members) / limit)] for i in range(limit)]  # noqa: PLW2901
+            measure_set(out / "rows.csv", members, measurer, say, keep=limit is not None)
     main = next(iter(counters)) if "paper" not in counters else "paper"
     if "trace" in groups:
-        pool = [member for member in subset("structure", SUBSETS["paper"]["structure"], seed) if member.num_vars <= 500]
+        largest = 500 if limit is None else 100
+        pool = [m for m in subset("structure", SUBSETS["paper"]["structure"], seed) if m.num_vars <= largest]
         traces = trace_rows(main, figure_members(pool, labels), counters[main].trace)
         write_records(out / "traces.csv", traces, Trace)
         labels.save()
     if "runtime" in groups:
-        runtimes = measure_runtimes(counters[main].predict, seed=seed, say=say)
+        measured = RUNTIME_SIZES if limit is None else RUNTIME_SIZES[:1]
+        runtimes = measure_runtimes(counters[main].predict, seed=seed, sizes=measured, say=say)
         write_records(out / "runtimes.csv", runtimes, Runtime)
     return write_report(out, out)
+
+
+def model_name(source: str) -> str:
+    """What the rows of a network are called: its directory, and for ``run/best`` and ``run/final`` the run's too."""
+    path = Path(source)
+    return f"{path.parent.name}/{path.name}" if path.name in ("best", "final") and path.parent.name else path.name
 
 
 def measure_runtimes(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from sharpdnf.errors import CheckpointError
 from sharpdnf.files import write_atomically
@@ -53,6 +54,8 @@ class Row:
     seconds: float
     log_conditioned: float
     log_independent: float
+    log_sampling: float = math.nan
+    """What ``sampling`` says at (0.1, 0.05); not a number in files that were written before it was measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +87,8 @@ def read_records(path: Path, kind: type[Record]) -> list[Record]:
     casts = {name: {"int": int, "float": float, "str": str}[text] for name, text in kind.__annotations__.items()}
     with path.open(newline="", encoding="utf-8") as file:
         reader = csv.DictReader(file)
-        missing = [name for name in casts if name not in (reader.fieldnames or [])]
+        casts = {name: cast for name, cast in casts.items() if name in (reader.fieldnames or [])}
+        missing = [name for name in _required(kind) if name not in casts]
         if missing:
             raise CheckpointError(f"{path}: no column {', '.join(missing)}: is this a {kind.__name__} file?")
         records = []
@@ -94,6 +98,11 @@ def read_records(path: Path, kind: type[Record]) -> list[Record]:
             except (TypeError, ValueError) as error:
                 raise CheckpointError(f"{path}:{number}: {error}") from None
     return records
+
+
+def _required(kind: type[Any]) -> list[str]:
+    """The fields that a record cannot do without."""
+    return [field.name for field in fields(kind) if field.default is MISSING]
 
 
 def write_records(path: Path, records: Sequence[Record], kind: type[Record]) -> None:

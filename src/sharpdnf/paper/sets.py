@@ -33,7 +33,7 @@ SPLITS = {name: number for number, name in enumerate(SETS)}
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class SetMember:
     """One formula of a set under one of its distributions."""
 
     set: str
@@ -50,7 +50,7 @@ def num_distributions(name: str) -> int:
     return 1 if name.startswith("size-") else 4
 
 
-def member(name: str, index: int, shift: int, seed: int = 0) -> Member:
+def member(name: str, index: int, shift: int, seed: int = 0) -> SetMember:
     """What example ``index`` of a set is, without drawing it."""
     sizes = SETS[name]
     ends = list(accumulate(sizes.values()))
@@ -66,10 +66,10 @@ def member(name: str, index: int, shift: int, seed: int = 0) -> Member:
         family = "uniform"
     elif name == "fully-privileged" or random_stream(seed, Stream.SET_FAMILY, SPLITS[name], index).integers(2):
         family = "privileged"
-    return Member(name, index, shift, n, num_clauses, width, family)
+    return SetMember(name, index, shift, n, num_clauses, width, family)
 
 
-def draw(what: Member, seed: int = 0, variant: str = "text") -> DNF:
+def draw(what: SetMember, seed: int = 0, variant: str = "text") -> DNF:
     """The formula of a member: pure in (seed, set, index, shift)."""
     if what.set.endswith("-code"):
         variant = "code"
@@ -83,7 +83,7 @@ def draw(what: Member, seed: int = 0, variant: str = "text") -> DNF:
     return quarter_shifts(dnf)[what.shift]
 
 
-def subset(name: str, size: int | None, seed: int = 0) -> list[Member]:
+def subset(name: str, size: int | None, seed: int = 0) -> list[SetMember]:
     """``size`` examples stratified by number of variables and setting, one distribution each; None for the whole set.
 
     The strata keep the set's proportions. Taking one distribution per formula keeps the examples independent.

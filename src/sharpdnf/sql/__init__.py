@@ -10,8 +10,10 @@ import logging
 from sharpdnf.errors import MissingExtra
 
 try:
-    from sharpdnf.sql.answers import Answers, Reason
+    from sharpdnf.sql.answers import Answers
     from sharpdnf.sql.database import ProbDB
+    from sharpdnf.sql.evidence import Evidence, denial, key
+    from sharpdnf.sql.reasons import Reason, Reasons
     from sharpdnf.sql.sandbox import Limits, Sandbox
     from sharpdnf.sql.source import connect
 except ImportError as error:
@@ -21,4 +23,4 @@ except ImportError as error:
 
 logging.getLogger("sqlglot").addHandler(logging.NullHandler())  # what it cannot parse is an error of ours
 
-__all__ = ["Answers", "Limits", "ProbDB", "Reason", "Sandbox", "connect"]
+__all__ = ["Answers", "Evidence", "Limits", "ProbDB", "Reason", "Reasons", "Sandbox", "connect", "denial", "key"]

@@ -238,7 +238,7 @@ class AggregateAnswers(Answers):
     def lineage(self, index: int) -> DNF:
         self._no_lineage()
 
-    def explain(self, index: int, top: int = 5) -> Any:
+    def explain(self, index: int, top: int = 5, **asked: Any) -> Any:
         self._no_lineage()
 
     def _no_lineage(self) -> NoReturn:

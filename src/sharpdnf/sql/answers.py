@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from sharpdnf.circuit import Circuit
 from sharpdnf.dnf import DNF, IntArray
-from sharpdnf.errors import SQLError
+from sharpdnf.errors import SQLError, did_you_mean, needs_extra
 from sharpdnf.sql.backends.columns import readable
 from sharpdnf.sql.backends.protocol import Clauses, LineageRows
 from sharpdnf.sql.counting import Counts
-from sharpdnf.sql.emit.lineage import Formulas, Rows
+from sharpdnf.sql.emit.circuits import AnyFormulas, CircuitFormulas
+from sharpdnf.sql.emit.lineage import Rows
 from sharpdnf.sql.expected import Expected
-from sharpdnf.sql.explain import influences
+from sharpdnf.sql.explain import circuit_shares, influences, shares
+from sharpdnf.sql.picture import to_dot, to_json, to_svg
+from sharpdnf.sql.reasons import MEASURES, Reason, Reasons
 from sharpdnf.sql.ways import LINEAGE, Route
 
 if TYPE_CHECKING:
@@ -24,28 +29,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sharpdnf.sql.database import ProbDB
+    from sharpdnf.sql.module import AnswersModule, Lineage
 
 COLUMNS = ("prob", "lower", "upper", "guarantee", "engine", "num_clauses")
 
 FOLDED = 10
 """Values longer than this many characters may be folded into several lines before a column is left out."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """An uncertain row and what it means for an answer: P(answer | row) - P(answer | no row)."""
-
-    row: str
-    prob: float
-    influence: float
-    stderr: float = 0.0
-    """One standard error of the influence; 0 where it is exact."""
-    lower: float = -1.0
-    upper: float = 1.0
-    """The influence lies between the two, for all rows together with probability 95 %; surely where it is exact."""
-    best: int = 1
-    worst: int = 1
-    """Its place among all rows of the answer, as far as the draws can tell: ties and doubts share places."""
 
 
 def _word(value: object) -> str:
@@ -74,7 +63,7 @@ class Answers:
         labels: tuple[str, ...],
         values: Sequence[pa.ChunkedArray],
         counts: Counts,
-        formulas: Formulas,
+        formulas: AnyFormulas,
         formula_of_answer: IntArray,
         number_of_answer: IntArray,
         found: LineageRows,
@@ -89,9 +78,33 @@ class Answers:
         self._database, self._expected = database, expected
         self._known, self._reading = known, reading
         self.route = Route(LINEAGE)
+        self.given = False
+        """Whether the probabilities are those under evidence."""
 
     def __len__(self) -> int:
         return len(self.counts.prob)
+
+    @overload
+    def __getitem__(self, index: int) -> dict[str, Any]: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[dict[str, Any]]: ...
+
+    def __getitem__(self, index: int | slice) -> dict[str, Any] | list[dict[str, Any]]:
+        """One answer, or a slice of them, as dicts of all columns."""
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        self._check(index)
+        found: dict[str, Any] = self._whole.slice(index % len(self), 1).to_pylist()[0]
+        return found
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        for batch in self._whole.to_batches(max_chunksize=1_000):
+            yield from batch.to_pylist()
+
+    @cached_property
+    def _whole(self) -> pa.Table:
+        return self.arrow()
 
     def plan(self) -> Route:
         """Which way the query went, and why not a stronger one; as text: one line a way."""
@@ -214,6 +227,7 @@ class Answers:
         number = int(self._formula_of_answer[index])
         if number < 0:
             return DNF.from_clauses([]), np.zeros(0, dtype=np.int64)
+        assert not isinstance(self._formulas, CircuitFormulas)
         return self._renumbered(self._formulas.batch[number], self._formulas.row_of_var)
 
     @staticmethod
@@ -223,43 +237,115 @@ class Answers:
         literals = (2 * inverse + (whole.literals & 1)).astype(np.int32)
         return DNF(whole.indptr, literals, whole.prob[used]), row_of_var[used]
 
-    def _clauses(self, index: int) -> Clauses:
-        """The clauses of one answer, as rows."""
-        self._check(index)
-        indptr, number = self._found.indptr, self._number_of_answer[index]
-        first, last = indptr[number : number + 2] if number + 1 < len(indptr) else (0, 0)  # no row, no reason
-        return self._found.clauses.take(np.arange(first, last))
-
-    def lineage(self, index: int) -> DNF:
-        """The lineage of an answer as a DNF whose variables are named after the uncertain rows.
+    def lineage(self, index: int) -> DNF | Circuit:
+        """The lineage of an answer as a DNF whose variables are named after the uncertain rows; if it negates, as a
+        circuit.
 
         A row of a block of exclusive rows stands for the choice of that row after those before it were not chosen;
         a choice inside a large block is called ``choice`` and a number.
         """
+        if isinstance(self._formulas, CircuitFormulas):
+            self._check(index)
+            circuit, rows = self._formulas.batch.circuit(int(self._formula_of_answer[index]))
+            return replace(circuit, names=self._names(rows))
         dnf, rows = self._formula(index)
+        return DNF(dnf.indptr, dnf.literals, dnf.prob, names=self._names(rows))
+
+    def _names(self, rows: IntArray) -> tuple[str, ...]:
+        """A name for each variable, by the row behind it; the second of one name gets #2."""
         names = self._database.row_names(rows, self._reading)
         unique: dict[str, int] = {}
         for i, name in enumerate(names):
             seen = unique[name] = unique.get(name, 0) + 1
             names[i] = name if seen == 1 else f"{name}#{seen}"
-        return DNF(dnf.indptr, dnf.literals, dnf.prob, names=tuple(names))
+        return tuple(names)
 
-    def explain(self, index: int, top: int = 5) -> list[Reason]:
-        """The rows whose presence changes the answer's probability most.
+    def module(self, **options: Any) -> AnswersModule:
+        """The answers as a layer of torch: probabilities of the uncertain rows in, log P of every answer out.
 
-        Exact where the lineage compiles to a d-tree within seconds, as most does; else sampled until every influence is
-        within 5 % of the largest (with 95 % for all together), or with a NotMetWarning where that takes too long.
-        Every reason says its standard error and which places it may have.
+        So probabilities of rows can be learned from answers that are known to be right or wrong. ``module().rows``
+        names the rows, in the order in which their probabilities go in; the options are those of
+        ``sharpdnf.torch.Probability``.
         """
-        known = self._known
-        rows, found = influences(self._clauses(index), known, rng=0)
+        with needs_extra("learning from answers", "neural"):
+            from sharpdnf.sql.module import AnswersModule, uncertain_rows
+
+        if type(self) is not Answers or self.given:
+            raise SQLError("module() needs the lineage of the answers themselves: ask without evidence, for the rows")
+        lineages = [self._lineage(index) for index in range(len(self))]
+        numbers = uncertain_rows(lineages)
+        names = self._database.row_names(numbers, self._reading)
+        return AnswersModule(lineages, numbers, names, self._known, **options)
+
+    def _lineage(self, index: int) -> Lineage:
+        """What an answer needs, in terms of the numbers of uncertain rows; negation makes it a circuit."""
+        number = int(self._formula_of_answer[index])
+        if isinstance(self._formulas, CircuitFormulas) and number >= 0:
+            return self._formulas.batch.circuit(number)
+        return self._clauses(index)
+
+    def _clauses(self, index: int) -> Clauses | bool:
+        """What an answer needs, as clauses over uncertain rows; True or False if it does not depend on them."""
+        indptr, number = self._found.indptr, self._number_of_answer[index]
+        first, last = indptr[number : number + 2] if number + 1 < len(indptr) else (0, 0)
+        return self._found.clauses.take(np.arange(first, last)) if last > first else bool(self.counts.prob[index] > 0.5)
+
+    def lineage_json(self, index: int) -> str:
+        """The lineage as JSON: the answer, the rows with their probabilities, and the clauses over them."""
+        return to_json(self.lineage(index), self._own(index), float(self.prob[index]))
+
+    def lineage_dot(self, index: int) -> str:
+        """The lineage as a graph in the DOT language."""
+        return to_dot(self.lineage(index), self._title(index))
+
+    def lineage_svg(self, index: int) -> str:
+        """The lineage as a picture in SVG."""
+        return to_svg(self.lineage(index), self._title(index))
+
+    def _own(self, index: int) -> dict[str, Any]:
+        """The columns of an answer, without what is known of its probability."""
+        names = self._whole.column_names
+        own = self._whole.select(names[: names.index("prob")])
+        found: dict[str, Any] = own.slice(index % len(self), 1).to_pylist()[0]
+        return found
+
+    def _title(self, index: int) -> str:
+        values = ", ".join(_word(value) for value in self._own(index).values())
+        return f"({values}) {float(self.prob[index]):.4g}"
+
+    def explain(
+        self, index: int, top: int = 5, *, measure: str = "influence", epsilon: float = 0.05, delta: float = 0.05
+    ) -> Reasons:
+        """The rows that matter most for an answer, by one of three measures.
+
+        "influence" is P(answer | row) - P(answer | no row); "banzhaf" and "shapley" share the answer's truth out among
+        the rows whatever their probabilities (``shapley.py``), where a coalition of rows wins if it holds a clause of
+        the lineage. All are exact where the lineage compiles to a d-tree within seconds, as most does. Else influences
+        are sampled until each is within epsilon of the largest, relatively, and values until each is within epsilon,
+        for all rows together with probability 1 - delta; or with a NotMetWarning where that takes too long. Every
+        reason says its standard error, its interval and which places it may have.
+        """
+        self._check(index)
+        if measure not in MEASURES:
+            meant = did_you_mean(measure, MEASURES)
+            raise ValueError(f"measure must be one of {', '.join(MEASURES)}, not {measure!r}{meant}")
+        asked: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rng": 0}
+        if isinstance(self._formulas, CircuitFormulas):
+            circuit, of_var = self._formulas.batch.circuit(int(self._formula_of_answer[index]))
+            rows, found = circuit_shares(circuit, of_var, self._known, measure)
+        else:
+            clauses = self._clauses(index)
+            if isinstance(clauses, bool):
+                return Reasons([], measure)  # no row, no reason
+            measured = influences if measure == "influence" else partial(shares, measure=measure)
+            rows, found = measured(clauses, self._known, **asked)
         places = found.ranking()[:top]
         order = [place.variable - 1 for place in places]
         names = self._database.row_names(rows[order], self._reading)
-        return [
+        reasons = [
             Reason(
                 row=name,
-                prob=float(known.prob[rows[i]]),
+                prob=float(self._known.prob[rows[i]]),
                 influence=place.influence,
                 stderr=float(found.stderr[i]),
                 lower=float(found.lower[i]),
@@ -269,3 +355,4 @@ class Answers:
             )
             for name, i, place in zip(names, order, places, strict=True)
         ]
+        return Reasons(reasons, measure)

@@ -15,6 +15,7 @@ from sharpdnf.dnf import DNF, Batch, FloatArray, IntArray
 from sharpdnf.engines.front import make_seed
 from sharpdnf.engines.many import count_many
 from sharpdnf.sql.backends.protocol import Clauses
+from sharpdnf.sql.emit.circuits import Conditioned, Countable, some
 from sharpdnf.sql.emit.lineage import select
 
 Progress = Callable[[int, int], None]
@@ -76,10 +77,15 @@ class Counts:
         )
 
 
-def count_batch(batch: Batch, options: Options) -> Counts:
+def count_batch(batch: Countable, options: Options) -> Counts:
     """Counts every formula; delta holds for each of them."""
     if not len(batch):
         return empty()
+    if not isinstance(batch, Batch):
+        from sharpdnf.sql.circuits import count_circuits
+        from sharpdnf.sql.evidence import count_conditioned
+
+        return count_conditioned(batch, options) if isinstance(batch, Conditioned) else count_circuits(batch, options)
     table = count_many(
         in_order(batch),
         guarantee=options.guarantee,
@@ -116,9 +122,9 @@ def in_order(batch: Batch) -> Batch:
     return Batch(DNF.trusted(taken.indptr, taken.literals, dnf.prob, names=dnf.names), batch.formula_indptr)
 
 
-def count_with_progress(batch: Batch, options: Options) -> Counts:
+def count_with_progress(batch: Countable, options: Options) -> Counts:
     """As ``count_batch``, reporting (done, all) after every chunk of formulas."""
-    if options.progress is None or len(batch) <= CHUNK:
+    if options.progress is None or len(batch) <= CHUNK or not isinstance(batch, Batch):
         counts = count_batch(batch, options)
         if options.progress is not None:
             options.progress(len(batch), len(batch))
@@ -132,11 +138,11 @@ def count_with_progress(batch: Batch, options: Options) -> Counts:
     return concatenate(parts)
 
 
-def count_some(batch: Batch, kept: IntArray, options: Options) -> Counts:
+def count_some(batch: Countable, kept: IntArray, options: Options) -> Counts:
     """As ``count_with_progress``, for the formulas ``kept`` alone; their draws are those that they have among all."""
     if len(kept) == len(batch):
         return count_with_progress(batch, options)
-    return count_batch(select(batch, kept), options.replace(numbers=kept))
+    return count_batch(some(batch, kept), options.replace(numbers=kept))
 
 
 def concatenate(parts: list[Counts]) -> Counts:

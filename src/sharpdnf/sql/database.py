@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import time
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, Never
 
 import numpy as np
 import sqlglot
@@ -15,6 +14,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from sharpdnf.dnf import IntArray
+from sharpdnf.engines.registry import refuse_options
 from sharpdnf.errors import NoUncertainTable, SQLError, UncertainTableError, UnsupportedSQL
 from sharpdnf.estimate import check_tolerance
 from sharpdnf.sql.aggregates import read_groups
@@ -27,13 +27,21 @@ from sharpdnf.sql.bind.tables import Environment, Tables
 from sharpdnf.sql.closed import ClosedPlan, plan_closed
 from sharpdnf.sql.closed import answer as closed_answers
 from sharpdnf.sql.counting import SUMMARY, Counts, Options, Progress, certain, count_some
-from sharpdnf.sql.emit.lineage import Formulas, Rows, build
+from sharpdnf.sql.emit.circuits import AnyFormulas, Countable, formulas_of
+from sharpdnf.sql.emit.events import Events
+from sharpdnf.sql.emit.lineage import Rows
+from sharpdnf.sql.emit.stages import Decision, statements
+from sharpdnf.sql.evidence import Evidence, Given, as_evidence, check_possible, conditioned, parts_of
 from sharpdnf.sql.expected import expected_values
 from sharpdnf.sql.limits import watched
 from sharpdnf.sql.ordering import choose_answers, first_answers
 from sharpdnf.sql.parse.allowed import check_functions
 from sharpdnf.sql.parse.faithful import standing
+from sharpdnf.sql.parse.text import parse_select
 from sharpdnf.sql.plan import Plan, make_plan
+from sharpdnf.sql.reach import Links, Reach, make_reach, network_answers, read_links
+from sharpdnf.sql.refusal import refuse
+from sharpdnf.sql.summed import SummedAnswers, summed
 from sharpdnf.sql.topk import decide
 from sharpdnf.sql.uncertain import (
     COPY,
@@ -48,7 +56,7 @@ from sharpdnf.sql.uncertain import (
     has_changed,
     layout,
 )
-from sharpdnf.sql.ways import CLOSED, LINEAGE, WORLDS, Route, choose
+from sharpdnf.sql.ways import CIRCUIT, CLOSED, LINEAGE, NETWORK, WORLDS, Route, choose
 from sharpdnf.sql.worlds.answers import group_answers, row_answers
 from sharpdnf.sql.worlds.play import NotKeptApart, play
 from sharpdnf.sql.worlds.script import Script, make_script
@@ -57,9 +65,6 @@ ATTEMPTS = 5
 """How often a query is planned anew because a table got other columns meanwhile."""
 SPARE = 1_000_000
 """Numbers that readings may waste, beside as many as there are rows: each takes a new range."""
-
-
-Found = TypeVar("Found")
 
 
 class ProbDB:
@@ -75,9 +80,12 @@ class ProbDB:
         self._rows: Rows | None = None
         self._copies: list[str] = []
         """The temporary tables made so far: a rollback may bring one back that was dropped."""
+        self._views: dict[tuple[str, ...], str] = {}
+        """The temporary views that ``uncertain(query=...)`` made, by the key of their relation."""
         self.readings = 0
         """How often all numbers were given anew: older answers have other ones."""
         self._closed = False
+        self._evidence: tuple[Evidence, ...] = ()
 
     def close(self) -> None:
         """Drops the numbered rows, and closes the connection unless it was given to ``connect``."""
@@ -87,6 +95,8 @@ class ProbDB:
             self._declared.clear()
             self._rows = None
             self._drop_unused()
+            for view in self._views.values():
+                self.backend.execute(f"DROP VIEW IF EXISTS {view}")
         self._closed = True
         if self._ours:
             self.backend.close()
@@ -103,17 +113,24 @@ class ProbDB:
 
     # ---- declaring
 
-    def uncertain(self, table: str, *, prob: str, block: str | Sequence[str] | None = None) -> None:
-        """Declares the rows of ``table`` to be events with the probabilities in column ``prob``.
+    def uncertain(
+        self, table: str, *, prob: str, block: str | Sequence[str] | None = None, query: str | None = None
+    ) -> None:
+        """Declares the rows of a table or view to be events with the probabilities in column ``prob``.
 
-        Rows are independent; with ``block``, rows that agree in these columns exclude each other.
+        ``prob`` may also be an expression of the row's columns, such as "p1 * p2" or "score / 100"; a row for which it
+        is not in [0, 1] is an error. Rows are independent; with ``block``, rows that agree in these columns exclude
+        each other. With ``query``, ``table`` becomes the name of a temporary view over that SELECT first.
         """
         columns = () if block is None else (block,) if isinstance(block, str) else tuple(block)
         if block is not None and not columns:
             raise ValueError("block must name at least one column")
         with watched(self.backend):
             self._check_open()
-            self._declare(self._relation(table), prob, columns)
+            if query is None:
+                self._declare(self._relation(table), prob, columns)
+            else:
+                self._declare_query(table, query, prob, columns)
 
     def forget(self, table: str) -> None:
         """Takes back ``uncertain``: the rows of the table count as certain from now on."""
@@ -127,6 +144,8 @@ class ProbDB:
             self._declared.pop(keys[0])
             self._rows = None
             self._drop_unused()
+            if keys[0] in self._views:
+                self.backend.execute(f"DROP VIEW {self._views.pop(keys[0])}")
 
     def _is_named(self, declared: Declared, parts: list[str]) -> bool:
         path = [self.backend.fold(quoted(part)) for part in declared.uncertain.relation.path]
@@ -134,6 +153,20 @@ class ProbDB:
 
     def _relation(self, table: str) -> Relation:
         return Tables(self.backend, self._uncertain()).relation(self._name(table), Environment())
+
+    def _declare_query(self, name: str, query: str, prob: str, columns: tuple[str, ...]) -> None:
+        """A temporary view over a query, and its rows as events; an error leaves no view behind."""
+        dialect = self.backend.dialect
+        parse_select(query, dialect, "the query")  # and nothing behind it
+        target = exp.Table(this=quoted(name)).sql(dialect.name)
+        self.backend.execute(f"CREATE TEMP VIEW {target} AS {query.strip().rstrip(';')}")
+        try:
+            self._declare(self._relation(target), prob, columns)
+            self._views[self._relation(target).key] = target
+        except BaseException:
+            with suppress(SQLError):
+                self.backend.execute(f"DROP VIEW {target}")
+            raise
 
     def _declare(self, relation: Relation, prob: str, columns: tuple[str, ...]) -> None:
         check_functions("SELECT 1", self.backend)  # our own statements must mean what they say
@@ -199,7 +232,7 @@ class ProbDB:
             else:
                 old = self._declared.get(self._relation(table).key)
                 if old is not None:
-                    self._declare(self._relation(table), old.uncertain.prob, old.block_columns)
+                    self._declare(self._relation(table), old.probability.text, old.block_columns)
 
     def refresh(self) -> None:
         """Reads the uncertain tables again, also one that has become a view. Queries notice changed rows themselves."""
@@ -211,7 +244,7 @@ class ProbDB:
                 for old in before.values():
                     relation = current(self.backend, old.uncertain.relation)
                     assert relation is not None, "it is present"
-                    self._declare(relation, old.uncertain.prob, old.block_columns)
+                    self._declare(relation, old.probability.text, old.block_columns)
             except BaseException:  # all or nothing: half of the numbers would be given twice
                 self._declared, self._rows = before, None
                 raise
@@ -236,13 +269,15 @@ class ProbDB:
 
     def _choose(
         self, query: str, options: Options, way: str | None = None, after: Route | None = None
-    ) -> tuple[Plan | ClosedPlan | Script, Route]:
+    ) -> tuple[Plan | ClosedPlan | Reach | Script, Route]:
         """The plan of the strongest way that can answer a query, and why no stronger one can."""
         uncertain = self._uncertain()
-        found: tuple[Plan | ClosedPlan | Script, Route] = choose(
+        found: tuple[Plan | ClosedPlan | Reach | Script, Route] = choose(
             [
-                (LINEAGE, lambda: self._plan(query)),
+                (LINEAGE, lambda: self._plan(query, circuits=False)),
+                (CIRCUIT, lambda: self._plan(query, circuits=True)),
                 (CLOSED, lambda: plan_closed(query, self.backend, uncertain, options.aggregates)),
+                (NETWORK, lambda: make_reach(query, self.backend, uncertain)),
                 (WORLDS, lambda: make_script(query, self.backend, uncertain)),
             ],
             way,
@@ -250,10 +285,10 @@ class ProbDB:
         )
         return found
 
-    def _plan(self, query: str) -> Plan:
+    def _plan(self, query: str, *, circuits: bool) -> Plan:
         """As ``make_plan``; a name that only the rewriter does not find is no mistake of the query's."""
         try:
-            return make_plan(query, self.backend, self._uncertain())
+            return make_plan(query, self.backend, self._uncertain(), circuits=circuits)
         except UnknownColumn as error:
             if self.backend.describe(standing(query, self.backend.dialect)) is None:
                 raise
@@ -271,19 +306,67 @@ class ProbDB:
         def again() -> Plan:
             return plan_closed(query, self.backend, self._uncertain(), SUMMARY).rows
 
-        _, found = self._lineage(again, plan.rows, self._run)
+        _, found, _, _ = self._lineage(again, plan.rows)
         return closed_answers(self, plan, found, self.known_rows(), route)
 
-    def _lineage(self, again: Callable[[], Plan], plan: Plan, run: Callable[[Plan], Found]) -> tuple[Plan, Found]:
-        """The plan of a query and what ``run`` finds with it, about the data of one moment."""
+    def _summed(self, plan: Plan) -> tuple[Any, ...] | None:
+        """What the database adds up by itself of expected values; None where that is not possible, or not any more."""
+        prob_of_copy = {d.copy: d.uncertain.prob for d in self._declared.values()}
+        sql = summed(plan, prob_of_copy, self.backend.dialect.name)
+        if sql is None:
+            return None
+        with self.backend.snapshot():
+            renamed = self._brought_up_to_date(sql)
+            if renamed is None:
+                return None
+            with self._numbered(plan):
+                return self.backend.rows(COPY.sub(lambda name: renamed.get(name[0], name[0]), sql))[0]
+
+    @contextmanager
+    def _numbered(self, plan: Plan) -> Iterator[None]:
+        """The temporary tables of numbered rows that a plan reads beside those of the uncertain tables."""
+        made: list[str] = []
+        dialect = self.backend.dialect
+        try:
+            for name, select in plan.numbered:
+                made.append(quoted(name).sql(dialect.name))
+                self.backend.execute(dialect.create.format(made[-1], select.sql(dialect.name)))
+            yield
+        finally:
+            for name in made:
+                self.backend.execute(dialect.drop.format(name))
+
+    def _lineage(
+        self, again: Callable[[], Plan], plan: Plan, evidence: tuple[Evidence, ...] = ()
+    ) -> tuple[Plan, LineageRows, Events | None, IntArray]:
+        """The plan of a query, its rows, its events and those that must hold by the evidence, of one moment."""
         for _ in range(ATTEMPTS):
+            known = [make_plan(entry.sql, self.backend, self._uncertain()) for entry in evidence]
             with self.backend.snapshot():
-                sql = self._brought_up_to_date(plan.sql)
-                if sql is not None:
-                    current = replace(plan, sql=sql)
-                    return current, run(current)
+                renamed = self._brought_up_to_date("\n".join(p.text for p in (plan, *known)))
+                if renamed is not None:
+                    current = plan.renamed(renamed)
+                    needed = bool(plan.steps or evidence)
+                    events = Events.over(len(self.known_rows().prob)) if needed else None
+                    found = self._run(current, events)
+                    parts = [np.zeros(0, dtype=np.int64)]
+                    for entry, other in zip(evidence, known, strict=True):
+                        assert events is not None
+                        answers = events.answers(self._run(other.renamed(renamed), events))
+                        parts.append(parts_of(events.gates, answers, entry))
+                    return current, found, events, np.concatenate(parts)
             self.refresh()
             plan = again()
+        raise SQLError("the uncertain tables change faster than the query can be planned")
+
+    def _links(self, query: str, reach: Reach) -> tuple[Reach, Links]:
+        """The network that a recursion asks about, of one moment; UnsupportedSQL if the rows are none."""
+        for _ in range(ATTEMPTS):
+            with self.backend.snapshot():
+                if self._brought_up_to_date(f"{query} {self._declared[reach.key].copy}") is not None:
+                    return reach, read_links(self.backend, reach, self._declared[reach.key])
+            self.refresh()
+            reach = make_reach(query, self.backend, self._uncertain())
         raise SQLError("the uncertain tables change faster than the query can be planned")
 
     def _worlds(self, query: str, script: Script, options: Options, route: Route) -> Answers:
@@ -313,13 +396,13 @@ class ProbDB:
                 script = make_script(query, self.backend, self._uncertain())
         raise SQLError("the uncertain tables change faster than the query can be planned")
 
-    def _brought_up_to_date(self, text: str) -> str | None:
-        """SQL that reads numbered rows, over the rows as they are now; None if it must be planned anew, as a table has
-        other columns."""
+    def _brought_up_to_date(self, text: str) -> dict[str, str] | None:
+        """Reads the tables of SQL anew whose rows have changed: old and new names of the numbered rows; None if the
+        query must be planned anew, as a table has other columns."""
         tables = list(self._declared.items())
         present = check_present(self.backend, [d for _, d in tables], planned=True)
         copies = set(COPY.findall(text))
-        sql = text
+        renamed: dict[str, str] = {}
         for (key, old), there in zip(tables, present, strict=True):
             if old.copy not in copies:
                 continue
@@ -329,8 +412,8 @@ class ProbDB:
             if there and not has_changed(self.backend, old, text):
                 continue
             self._check_shared(relation, set(self._declared) - {key})
-            new = self._read(key, relation, old.uncertain.prob, old.block_columns)
-            sql = re.sub(rf"{old.copy}(?!\d)", new.copy, sql)
+            new = self._read(key, relation, old.probability.text, old.block_columns)
+            renamed[old.copy] = new.copy
         if self._declared and not copies:
             names = ", ".join(sorted(d.name for d in self._declared.values()))
             warnings.warn(
@@ -339,7 +422,7 @@ class ProbDB:
                 NoUncertainTable,
                 stacklevel=4,
             )
-        return sql
+        return renamed
 
     def _wasted(self) -> int:
         """Numbers that belong to no row, beyond as many as there are rows."""
@@ -348,12 +431,25 @@ class ProbDB:
 
     # ---- asking
 
+    @contextmanager
+    def given(self, *given: str | Evidence, given_not: Given | None = None) -> Iterator[None]:
+        """Inside ``with``, every query is answered given this evidence, beside what it is given itself."""
+        before, self._evidence = self._evidence, (*self._evidence, *as_evidence(given, given_not))
+        try:
+            yield
+        finally:
+            self._evidence = before
+
     def rewrite(self, query: str) -> str:
-        """The SQL that is sent to the database instead of ``query``: one row per clause of lineage."""
+        """The SQL that is sent to the database instead of ``query``: one row per clause of lineage.
+
+        Where the query negates, the tables of candidates and the queries that decide them stand before it.
+        """
         with watched(self.backend):
             self._check_open()
             plan = make_plan(query, self.backend, self._uncertain())
-        return str(plan.query.sql(self.backend.dialect.name, pretty=True))
+        last = str(plan.query.sql(self.backend.dialect.name, pretty=True))
+        return ";\n\n".join([*statements(plan.steps), last])
 
     def sql(
         self,
@@ -369,17 +465,22 @@ class ProbDB:
         engine: str = "auto",
         progress: Progress | None = None,
         way: str | None = None,
+        given: Given | None = None,
+        given_not: Given | None = None,
         aggregates: str = SUMMARY,
+        **unknown: Never,
     ) -> Answers:
         """Answers a SELECT: every answer with the probability that it is one.
 
         ``params`` are the values of the query's marks, in the spelling of the database (``backends/parameters.py``).
         ``epsilon`` and ``delta`` hold for each answer; for HAVING prob() and ORDER BY prob() LIMIT k, delta covers
         all answers together. ``timeout`` limits database and counting together. ``way`` names the one way to the
-        answer that may be taken (``ways.py``); without it the strongest that can answer the query is. A query whose
+        answer that may be taken (``ways.py``); without it the strongest that can answer the query is. ``given`` are
+        queries that are known to have an answer, ``given_not`` such that have none (``evidence.py``). A query whose
         select list aggregates uncertain rows has one answer a group, with the distribution of each aggregate;
         ``aggregates="rows"`` makes every row that the query can give an answer instead.
         """
+        refuse_options(self.sql, unknown)
         query = with_values(query, params, self.backend.dialect.name)
         check_tolerance(epsilon, delta)
         if timeout is not None and not timeout >= 0.0:
@@ -393,57 +494,93 @@ class ProbDB:
         with watched(self.backend, timeout):
             self._check_open()
             chosen, route = self._choose(query, options, way)
+            evidence = (*self._evidence, *as_evidence(given, given_not))
+            if evidence and not isinstance(chosen, Plan):
+                refuse("evidence for a query without lineage", route.refusals[-1][1] if route.refusals else "")
+            ran = None
+            if isinstance(chosen, Plan) and chosen.steps:
+                try:
+                    ran = self._lineage(lambda: self._plan(query, circuits=True), chosen, evidence)
+                except UnsupportedSQL as error:  # only the rows tell how many different sums there are
+                    if evidence:
+                        raise
+                    chosen, route = self._choose(query, options, way, route.refused(str(error)))
             if isinstance(chosen, ClosedPlan):
                 try:
                     return self._by_closed_forms(query, chosen, route)
                 except UnsupportedSQL as error:  # only the rows tell whether they are independent
                     chosen, route = self._choose(query, options, way, route.refused(str(error)))
+            if isinstance(chosen, Reach):
+                try:
+                    chosen, links = self._links(query, chosen)
+                except UnsupportedSQL as error:  # only the rows tell whether they are a network
+                    chosen, route = self._choose(query, options, way, route.refused(str(error)))
             if isinstance(chosen, Plan):
-                if self.backend.dialect.counts_in_place and chosen.one_by_one:
+                plain = not evidence and ran is None
+                if plain and self.backend.dialect.counts_in_place and chosen.one_by_one:
                     return self._in_place(query, chosen, options, route)
-                plan, found = self._lineage(lambda: self._plan(query), chosen, self._run)
+                row = self._summed(chosen) if plain else None
+                if row is not None:
+                    return SummedAnswers(row, chosen, self, route)
+                plan, found, events, parts = ran or self._lineage(
+                    lambda: self._plan(query, circuits=False), chosen, evidence
+                )
             known, reading = self.known_rows(), self.readings
+        if isinstance(chosen, Reach):
+            return network_answers(self, chosen, links, options, route)
         if isinstance(chosen, Script):
             with self.backend.lock:
                 return self._worlds(query, chosen, options, route)
-        formulas = build(found.clauses, found.indptr, known)
+        formulas = formulas_of(found, events, known)
+        batch: Countable = formulas.batch
+        if evidence:
+            assert events is not None
+            if plan.expected:
+                refuse("an expected value given evidence", "ask for the probabilities of the rows")
+            check_possible(events.gates, parts, known, options)
+            batch = conditioned(events.gates, events.answers(found)[formulas.possible], parts, known)
         if plan.always:  # COUNT without GROUP BY has one answer in every world
             counts, kept = certain(1), np.array([0 if len(formulas.batch) else -1])
         elif plan.cuts or plan.top is not None:
             descending = plan.top is None or plan.order[0].descending
-            counts, kept = decide(formulas.batch, plan.cuts, plan.top, descending=descending, options=options)
+            counts, kept = decide(batch, plan.cuts, plan.top, descending=descending, options=options)
             counts = counts.take(kept)
         else:
             kept = first_answers(plan, found.answers, formulas.possible)
-            counts = count_some(formulas.batch, kept, options)
+            counts = count_some(batch, kept, options)
         answers = self._answers(plan, found, formulas, counts, kept, options, known, reading)
-        answers.route = route
+        answers.route, answers.given = route, bool(evidence)
         return answers
 
     def _in_place(self, query: str, plan: Plan, options: Options, route: Route) -> Answers:
-        """Answers that stay where the lineage is."""
+        """Answers that stay where the lineage is, about the data of one moment."""
         from sharpdnf.sql.distributed import count_in_place
 
-        _, answers = self._lineage(
-            lambda: self._plan(query), plan, lambda p: count_in_place(self, p, self.known_rows(), options)
-        )
-        answers.route = route
-        return answers
+        for _ in range(ATTEMPTS):
+            renamed = self._brought_up_to_date(plan.text)
+            if renamed is not None:
+                answers = count_in_place(self, plan.renamed(renamed), self.known_rows(), options)
+                answers.route = route
+                return answers
+            self.refresh()
+            plan = self._plan(query, circuits=False)
+        raise SQLError("the uncertain tables change faster than the query can be planned")
 
-    def _run(self, plan: Plan) -> LineageRows:
-        made: list[str] = []
-        dialect = self.backend.dialect
+    def _run(self, plan: Plan, events: Events | None) -> LineageRows:
+        """The lineage rows of a plan; where it has stages, ``events`` learns what their numbers mean."""
+        tables = [step.name for step in plan.steps if not isinstance(step, Decision)]
+        made = [quoted(name).sql(self.backend.dialect.name) for name in tables]
         try:
-            for name, select in plan.numbered:
-                made.append(quoted(name).sql(dialect.name))
-                self.backend.execute(dialect.create.format(made[-1], select.sql(dialect.name)))
-            return self.backend.lineage(plan.sql, plan.shape)
+            with self._numbered(plan):
+                if events is not None:
+                    events.run(plan.steps, self.backend)
+                return self.backend.lineage(plan.sql, plan.shape)
         finally:
             for name in made:
-                self.backend.execute(dialect.drop.format(name))
+                self.backend.execute(self.backend.dialect.drop.format(name))
 
     def _answers(
-        self, plan: Plan, found: LineageRows, formulas: Formulas, counts: Counts, kept: IntArray, options: Options,
+        self, plan: Plan, found: LineageRows, formulas: AnyFormulas, counts: Counts, kept: IntArray, options: Options,
         known: Rows, reading: int,
     ) -> Answers:  # fmt: skip
         formula = kept

@@ -106,7 +106,8 @@ class SparkAnswers(Answers):
     def __init__(self, database: ProbDB, plan: Plan, rows: DataFrame, work: Work, known: Rows, reading: int) -> None:
         self.labels, self._plan, self._lineage_rows, self._work = plan.labels, plan, rows, work
         self._database, self._known, self._reading = database, known, reading
-        self._expected, self.route = [], Route(LINEAGE)
+        self._expected, self.route, self.given = [], Route(LINEAGE), False
+        self._formulas = None  # type: ignore[assignment]
         self._frame: DataFrame | None = None
         self._table: pa.Table | None = None
 

@@ -8,16 +8,21 @@ from typing import Any
 
 import numpy as np
 
+from sharpdnf.circuit import Circuit
+from sharpdnf.circuit_compile import compile_circuit
 from sharpdnf.compiled import Compiled
 from sharpdnf.dnf import DNF, FloatArray, IntArray, LitArray
 from sharpdnf.engines.front import Seed, make_limit, make_rng
-from sharpdnf.errors import NotMetWarning
+from sharpdnf.errors import NotMetWarning, SQLError
 from sharpdnf.sensitivity import Influence, compile_within, exact_influence, influence
+from sharpdnf.shapley import banzhaf, shapley, shares_of
 from sharpdnf.sql.backends.protocol import Clauses
 from sharpdnf.sql.emit.lineage import Rows, build, possible
 
 TOGETHER = 2_000_000
 """How many probabilities one evaluation under many vectors may hold: 16 MB of doubles."""
+CIRCUIT_SECONDS = 10.0
+"""For compiling a lineage that negates."""
 SAMPLE_SECONDS = 20.0
 """How many seconds sampling may take for all rows of blocks together, unless the caller's timeout is shorter."""
 
@@ -63,6 +68,37 @@ def influences(
         left = None if timeout is None else limit.seconds_left
         known_rows = _sampled(clauses, known, rows, whole, literals, asked, left)
     return _spread(rows, known_rows, others, first_of_other, known)
+
+
+def shares(
+    clauses: Clauses, known: Rows, *, measure: str, epsilon: float = 0.05, delta: float = 0.05, rng: Seed = None
+) -> tuple[IntArray, Influence]:
+    """(rows, the Banzhaf or Shapley value of each) of one answer: a coalition of rows wins if it holds a clause.
+
+    Clauses that no world can have, as they need two rows that exclude each other, do not count.
+    """
+    clauses = clauses.take(np.flatnonzero(possible(clauses, known)))
+    rows, variable = np.unique(clauses.literals >> 1, return_inverse=True)
+    if not len(rows) or not np.diff(clauses.indptr).all():
+        return rows.astype(np.int64), exact_influence(np.zeros(len(rows)))
+    dnf = DNF.from_arrays(clauses.indptr, (2 * variable).astype(np.int32), known.prob[rows])
+    value = shapley if measure == "shapley" else banzhaf
+    return rows.astype(np.int64), value(dnf, epsilon=epsilon, delta=delta, rng=rng)
+
+
+def circuit_shares(circuit: Circuit, rows: IntArray, known: Rows, measure: str) -> tuple[IntArray, Influence]:
+    """(rows, the influence, Banzhaf or Shapley value of each) of an answer whose lineage negates.
+
+    Only where the circuit compiles and its rows are independent: then each row is a variable.
+    """
+    if bool((rows < 0).any()) or bool((known.block[rows] >= 0).any()):
+        raise SQLError("explain() knows no lineage with negation over exclusive rows: lineage(i) is the circuit")
+    compiled = compile_circuit(circuit, make_limit(CIRCUIT_SECONDS, None))
+    if compiled is None:
+        raise SQLError(f"this lineage does not compile within {CIRCUIT_SECONDS:g} s: lineage(i) is the circuit")
+    if measure == "influence":
+        return rows, exact_influence(compiled.gradient(circuit.prob)[1])
+    return rows, exact_influence(shares_of(compiled, circuit.num_vars, measure))
 
 
 def _alternatives(rows: IntArray, known: Rows) -> tuple[IntArray, IntArray]:

@@ -19,13 +19,16 @@ from sharpdnf.sql.bind.tables import Environment, Tables
 from sharpdnf.sql.bind.tree import Query, Select
 from sharpdnf.sql.computed import Computed, SortKey
 from sharpdnf.sql.emit.sql import complete, emit, without_affinities
+from sharpdnf.sql.emit.stages import Step, statements
 from sharpdnf.sql.outermost import COMPUTED, EXPECTED, HIDDEN, PROB, Cut, Outermost, is_call, mentions, take_apart
 from sharpdnf.sql.parse.allowed import check_functions
 from sharpdnf.sql.parse.faithful import check_faithful
 from sharpdnf.sql.parse.text import parse_select, written_back
 from sharpdnf.sql.refusal import refuse
-from sharpdnf.sql.rewrite.context import Rows
+from sharpdnf.sql.rewrite.absence import lifting, positive
+from sharpdnf.sql.rewrite.context import Rewritten
 from sharpdnf.sql.rewrite.query import rewrite_query, rewriting
+from sharpdnf.sql.uncertain import COPY
 
 RESERVED = "_sharpdnf_"
 
@@ -56,6 +59,8 @@ class Plan:
     limit: int | None = None
     offset: int = 0
     computed: Computed = field(default_factory=Computed)
+    steps: tuple[Step, ...] = ()
+    """What runs first where the query negates: tables of candidates (``emit/stages.py``)."""
 
     @property
     def last(self) -> int | None:
@@ -66,7 +71,15 @@ class Plan:
     def one_by_one(self) -> bool:
         """Whether each answer is counted and shown whatever the others are. Thresholds, LIMIT, expected values and
         expressions of prob() look at all answers together."""
-        together = self.cuts or self.last is not None or self.offset or self.expected or self.always or self.numbered
+        together = (
+            self.cuts
+            or self.last is not None
+            or self.offset
+            or self.expected
+            or self.always
+            or self.numbered
+            or self.steps
+        )
         return not together and not self.computed.wanted and self.shape.shown > 0
 
     @property
@@ -75,15 +88,33 @@ class Plan:
         by_prob = bool(self.order) and self.order[0].column == PROB
         return self.last if by_prob and not self.computed.chooses else None
 
+    @property
+    def text(self) -> str:
+        """All SQL that is sent, in one piece."""
+        return "\n".join([*statements(self.steps), self.sql])
 
-def make_plan(sql: str, catalog: Catalog, uncertain: Mapping[tuple[str, ...], Uncertain]) -> Plan:
-    """Parses, checks and rewrites one query."""
+    def renamed(self, names: Mapping[str, str]) -> Plan:
+        """The plan over other tables of numbered rows."""
+
+        def change(sql: str) -> str:
+            return COPY.sub(lambda name: names.get(name[0], name[0]), sql)
+
+        return replace(self, sql=change(self.sql), steps=tuple(step.with_sql(change) for step in self.steps))
+
+
+def make_plan(
+    sql: str, catalog: Catalog, uncertain: Mapping[tuple[str, ...], Uncertain], *, circuits: bool = True
+) -> Plan:
+    """Parses, checks and rewrites one query; without ``circuits``, one that needs no stages."""
     tree = parse_select(sql, catalog.dialect, "the query")
     named = (table.this for table in tree.find_all(exp.Table))
     catalog.prepare(frozenset(catalog.fold(name) for name in named if isinstance(name, exp.Identifier)))
     try:
         written = written_back(_writable(tree.root(), catalog.dialect), catalog.dialect)
-        plan = _make_plan(sql, tree, catalog, uncertain)
+        plan = _make_plan(sql, tree, catalog, uncertain, circuits=circuits)
+        if plan.steps and not catalog.dialect.stages:
+            refuse("negation over uncertain rows on this database",
+                   "its candidates would be numbered anew whenever it computes them")  # fmt: skip
         check_faithful(sql, written, catalog)  # last: what the rewriter has to say is clearer
         return plan
     except RecursionError:
@@ -103,7 +134,9 @@ def _writable(tree: exp.Expr, dialect: Dialect) -> exp.Expr:
     return tree
 
 
-def _make_plan(sql: str, tree: exp.Query, catalog: Catalog, uncertain: Mapping[tuple[str, ...], Uncertain]) -> Plan:
+def _make_plan(
+    sql: str, tree: exp.Query, catalog: Catalog, uncertain: Mapping[tuple[str, ...], Uncertain], *, circuits: bool
+) -> Plan:
     if RESERVED in sql.lower():
         refuse(f"a name with {RESERVED!r}", "it is reserved for the rewritten query")
     check_functions(sql, catalog)
@@ -114,7 +147,10 @@ def _make_plan(sql: str, tree: exp.Query, catalog: Catalog, uncertain: Mapping[t
         return _plan_expected(tree, tables, asked)
     context = binding(tables)
     query = bind_query(context, tree, Environment(), None)
-    rows, whole, _ = _emitted(context, query)
+    if not circuits and not query.positive:
+        refuse("absence, or an aggregate in a condition, over uncertain rows,", "its lineage is no disjunction of rows")
+    stages = lifting(context)
+    rows, whole, _ = _emitted(context, positive(stages, query), made=stages.made)
     names = [column.label for column in rows.columns]
     labels, places, named = _shown(names, asked)
     certain = not uncertain_rows and not asked.speaks
@@ -122,7 +158,7 @@ def _make_plan(sql: str, tree: exp.Query, catalog: Catalog, uncertain: Mapping[t
     return Plan(
         whole, whole.sql(catalog.dialect.name), Shape(len(names), 0, rows.lineage, 0), labels, places,
         cuts=tuple(asked.cuts), order=keys, limit=asked.limit, offset=asked.offset,
-        computed=_computed(asked, keys, names),
+        computed=_computed(asked, keys, names), steps=tuple(stages.steps),
     )  # fmt: skip
 
 
@@ -168,10 +204,11 @@ def _computed(asked: Outermost, keys: tuple[SortKey, ...], names: list[str]) -> 
 
 
 def _emitted(
-    context: Binding, query: Query, *, expected: bool = False
-) -> tuple[Rows, exp.Query, tuple[tuple[str, exp.Query], ...]]:
+    context: Binding, query: Query, *, expected: bool = False, made: list[tuple[str, exp.Query]] | None = None
+) -> tuple[Rewritten, exp.Query, tuple[tuple[str, exp.Query], ...]]:
     """A bound query rewritten and written: the rows, the SQL, and temporary tables to make first."""
     passes = rewriting(context, expected=expected)
+    passes.made = made or []
     rows = rewrite_query(passes, query)
     body = emit(rows.selects)
     if context.dialect.affinities and isinstance(body, exp.SetOperation) and not expected:

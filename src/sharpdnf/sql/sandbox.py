@@ -31,16 +31,20 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Never
 
 import numpy as np
 
 from sharpdnf import errors
 from sharpdnf.dnf import DNF
+from sharpdnf.engines.registry import refuse_options
 from sharpdnf.errors import SQLError, SQLTimeout
 from sharpdnf.estimate import check_tolerance
-from sharpdnf.sql.answers import Answers, Reason
+from sharpdnf.sql.answers import Answers
+from sharpdnf.sql.backends.dialect import DUCKDB
+from sharpdnf.sql.backends.parameters import Parameters, with_values
 from sharpdnf.sql.counting import Counts, Progress
+from sharpdnf.sql.reasons import Reason, Reasons
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -128,9 +132,11 @@ class Sandbox:
         data = _table_of(frame)
         self._set_up({"do": "register", "name": name, "prob": prob, "block": _listed(block)}, to_bytes(data))
 
-    def uncertain(self, table: str, *, prob: str, block: str | Sequence[str] | None = None) -> None:
+    def uncertain(
+        self, table: str, *, prob: str, block: str | Sequence[str] | None = None, query: str | None = None
+    ) -> None:
         """As ``ProbDB.uncertain``."""
-        self._set_up({"do": "uncertain", "table": table, "prob": prob, "block": _listed(block)})
+        self._set_up({"do": "uncertain", "table": table, "prob": prob, "block": _listed(block), "query": query})
 
     def forget(self, table: str) -> None:
         """As ``ProbDB.forget``."""
@@ -149,6 +155,7 @@ class Sandbox:
     def sql(
         self,
         query: str,
+        params: Parameters | None = None,
         *,
         guarantee: str | None = None,
         epsilon: float = 0.1,
@@ -158,8 +165,11 @@ class Sandbox:
         threads: int | None = None,
         engine: str = "auto",
         progress: Progress | None = None,
+        **unknown: Never,
     ) -> Answers:
         """As ``ProbDB.sql``, within the limits. ``progress`` hears of the end alone."""
+        refuse_options(self.sql, unknown)
+        query = with_values(query, params, DUCKDB.name)
         check_tolerance(epsilon, delta)
         if timeout is not None and not timeout >= 0.0:
             raise ValueError(f"timeout must not be negative, not {timeout}")
@@ -294,12 +304,15 @@ class SandboxAnswers(Answers):
         indptr, literals, prob = (arrays.column(i).combine_chunks().values.to_numpy() for i in range(3))
         return DNF.from_arrays(indptr, literals.astype(np.int32), prob, names=tuple(map(str, said["names"])))
 
-    def explain(self, index: int, top: int = 5) -> list[Reason]:
+    def explain(
+        self, index: int, top: int = 5, *, measure: str = "influence", epsilon: float = 0.05, delta: float = 0.05
+    ) -> Reasons:
         """As ``Answers.explain``."""
         self._check(index)
-        message = {"do": "explain", "index": index, "top": top}
+        asked = {"measure": measure, "epsilon": epsilon, "delta": delta}
+        message = {"do": "explain", "index": index, "top": top, "asked": asked}
         said, _ = self._sandbox.ask_about(self._number, self._generation, message)
-        return [Reason(**reason) for reason in said["reasons"]]
+        return Reasons([Reason(**reason) for reason in said["reasons"]], measure)
 
 
 class _Worker:

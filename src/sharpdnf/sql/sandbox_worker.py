@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from sharpdnf.circuit import Circuit
 from sharpdnf.errors import LimitError, SharpDNFError, SQLError
 from sharpdnf.sql.answers import Answers
 from sharpdnf.sql.database import ProbDB
@@ -98,8 +99,10 @@ class Worker:
         self.db.register(name, from_bytes(data), prob=prob, block=block)
         return {}, b""
 
-    def _uncertain(self, _: bytes, table: str, prob: str, block: Any) -> tuple[dict[str, Any], bytes]:
-        self.db.uncertain(table, prob=prob, block=block)
+    def _uncertain(
+        self, _: bytes, table: str, prob: str, block: Any, query: str | None
+    ) -> tuple[dict[str, Any], bytes]:
+        self.db.uncertain(table, prob=prob, block=block, query=query)
         return {}, b""
 
     def _forget(self, _: bytes, table: str) -> tuple[dict[str, Any], bytes]:
@@ -139,14 +142,18 @@ class Worker:
         import pyarrow as pa
 
         dnf = self._kept(answers).lineage(index)
+        if isinstance(dnf, Circuit):
+            raise SQLError("a sandbox hands over lineage as a DNF only: this one negates, and is a circuit")
         arrays = {"indptr": dnf.indptr, "literals": dnf.literals.astype(np.int64), "prob": dnf.prob}
         data = to_bytes(pa.table({name: pa.array([values]) for name, values in arrays.items()}))
         if len(data) > self._most:
             raise LimitError(f"the lineage takes {len(data)} bytes, more than the limit of {self._most}")
         return {"names": dnf.names}, data
 
-    def _explain(self, _: bytes, answers: int, index: int, top: int) -> tuple[dict[str, Any], bytes]:
-        reasons = self._kept(answers).explain(index, top)
+    def _explain(
+        self, _: bytes, answers: int, index: int, top: int, asked: dict[str, Any]
+    ) -> tuple[dict[str, Any], bytes]:
+        reasons = self._kept(answers).explain(index, top, **asked)
         return {"reasons": [asdict(reason) for reason in reasons]}, b""
 
 

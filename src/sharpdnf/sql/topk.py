@@ -16,9 +16,9 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from sharpdnf.dnf import Batch, FloatArray, IntArray
+from sharpdnf.dnf import FloatArray, IntArray
 from sharpdnf.sql.counting import Counts, Options, count_batch
-from sharpdnf.sql.emit.lineage import select
+from sharpdnf.sql.emit.circuits import Countable, some
 from sharpdnf.sql.outermost import Cut
 
 BoolArray = npt.NDArray[np.bool_]
@@ -41,7 +41,7 @@ def rounds_to(epsilon: float) -> list[float]:
 
 
 def decide(
-    batch: Batch, cuts: tuple[Cut, ...], limit: int | None, *, descending: bool, options: Options
+    batch: Countable, cuts: tuple[Cut, ...], limit: int | None, *, descending: bool, options: Options
 ) -> tuple[Counts, IntArray]:
     """Counts the answers as far as the question needs; returns all counts and the indices of the answers kept."""
     epsilons = [options.epsilon] if options.guarantee in ("exact", "bounds") else rounds_to(options.epsilon)
@@ -52,7 +52,7 @@ def decide(
     rng = np.random.default_rng(options.rng)
     for epsilon in epsilons:
         ask = options.replace(epsilon=epsilon, delta=share, rng=rng, numbers=todo)
-        found = count_batch(select(batch, todo), ask)
+        found = count_batch(some(batch, todo), ask)
         counts = found if counts is None else _update(counts, found, todo)
         reached[todo] = epsilon
         inside, outside = verdict(counts, cuts, limit, descending=descending)

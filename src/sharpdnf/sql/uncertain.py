@@ -35,6 +35,7 @@ from sharpdnf.dnf import FloatArray, IntArray
 from sharpdnf.errors import SQLError, UncertainTableError
 from sharpdnf.sql.backends.names import column, quoted
 from sharpdnf.sql.backends.protocol import ROW_ID, Backend, Relation, Uncertain
+from sharpdnf.sql.probability import RowProbability, find_column, read_probability
 
 READINGS = itertools.count()
 """Numbers the readings of this process, so that no two temporary tables of numbered rows have the same name."""
@@ -62,6 +63,7 @@ class Declared:
 
     name: str
     uncertain: Uncertain
+    probability: RowProbability
     block_columns: tuple[str, ...]
     base: int
     prob: FloatArray
@@ -84,25 +86,14 @@ class Declared:
         What the text does not mention anywhere, it does not read, unless there is a star.
         """
         relation, text = self.uncertain.relation, sql.lower()
-        needed = {self.uncertain.prob, *self.block_columns}
+        needed = {*self.probability.columns, *self.block_columns}
         everything = "*" in text
         return tuple(c for c in relation.columns if everything or c in needed or c.lower().replace('"', '""') in text)
 
 
-def find_column(relation: Relation, name: str, what: str) -> str:
-    """The relation's column of that name, in any case if only one has it."""
-    if name in relation.columns:
-        return name
-    close = [column for column in relation.columns if column.lower() == name.lower()]
-    if len(close) != 1:
-        known = ", ".join(relation.columns)
-        raise UncertainTableError(f"{relation.path[-1]} has no {what} column {name!r}: its columns are {known}")
-    return close[0]
-
-
 def declare(backend: Backend, relation: Relation, prob: str, block: tuple[str, ...], base: int) -> Declared:
     """Checks the rows of a relation and numbers them from ``base`` on; an error leaves no temporary table behind."""
-    p = find_column(relation, prob, "probability")
+    p = read_probability(prob, relation, backend)
     columns = tuple(find_column(relation, name, "block") for name in block)
     with backend.snapshot():
         _check_probabilities(backend, relation, p)
@@ -115,9 +106,11 @@ def declare(backend: Backend, relation: Relation, prob: str, block: tuple[str, .
             raise
 
 
-def _numbered(backend: Backend, relation: Relation, p: str, columns: tuple[str, ...], base: int, copy: str) -> Declared:
-    source = backend.materialise(copy, relation, p, base)
-    value = exp.cast(column(p), "DOUBLE")
+def _numbered(
+    backend: Backend, relation: Relation, p: RowProbability, columns: tuple[str, ...], base: int, copy: str
+) -> Declared:
+    source = backend.materialise(copy, relation, p.value, base)
+    value = exp.cast(p.value.copy(), "DOUBLE")
     rank: exp.Expr = exp.Literal.number(0)
     if columns:
         order = exp.Order(expressions=[exp.Ordered(this=column(c)) for c in columns])
@@ -130,17 +123,9 @@ def _numbered(backend: Backend, relation: Relation, p: str, columns: tuple[str, 
     if base + len(probabilities) >= MOST_ROWS:
         raise UncertainTableError(f"with {relation.path[-1]} there are {MOST_ROWS} uncertain rows or more")
     declared = Declared(
-        relation.path[-1],
-        Uncertain(relation, source, p),
-        columns,
-        base,
-        probabilities,
-        blocks,
-        copy,
-        layout(backend, relation),
-        backend.present([relation.path])[0],
-        backend.version(),
-    )
+        relation.path[-1], Uncertain(relation, source, p.hidden), p, columns, base, probabilities, blocks, copy,
+        layout(backend, relation), backend.present([relation.path])[0], backend.version(),
+    )  # fmt: skip
     if columns:
         _check_blocks(backend, declared)
     return declared
@@ -191,31 +176,33 @@ def has_changed(backend: Backend, declared: Declared, sql: str) -> bool:
     if declared.version is not None:
         return backend.version() != declared.version
     columns = declared.columns_read(sql)
-    relation, prob = declared.uncertain.relation, declared.uncertain.prob
+    relation, prob = declared.uncertain.relation, declared.probability.value
     typed = [entry for entry in declared.layout.columns or () if entry[0] in columns]
     if columns not in declared.seen:
         declared.seen[columns] = backend.contents(backend.temporary(declared.copy), typed, prob)
     return backend.contents(relation.table(), typed, prob) != declared.seen[columns]
 
 
-def _check_probabilities(backend: Backend, relation: Relation, p: str) -> None:
+def _check_probabilities(backend: Backend, relation: Relation, p: RowProbability) -> None:
     """NULL, nan and numbers outside [0, 1] are errors that name the row."""
-    bad: list[exp.Expr] = [exp.Is(this=column(p), expression=exp.Null())]
+    bad: list[exp.Expr] = [exp.Is(this=p.value.copy(), expression=exp.Null())]
     if backend.dialect.affinities:
-        kind = exp.Anonymous(this="typeof", expressions=[column(p)])
+        kind = exp.Anonymous(this="typeof", expressions=[p.value.copy()])
         texts = [exp.Literal.string(name) for name in ("integer", "real")]
         bad.append(exp.Not(this=exp.In(this=kind, expressions=texts)))
-    number = exp.cast(column(p), "DOUBLE")
+    number = exp.cast(p.value.copy(), "DOUBLE")
     bad.append(exp.LT(this=number, expression=exp.Literal.number(0)))
     bad.append(exp.GT(this=number.copy(), expression=exp.Literal.number(1)))  # nan is above every number
     select = exp.select(exp.Star()).from_(relation.table()).where(exp.or_(*bad)).limit(1)
     try:
         found = backend.rows(select.sql(backend.dialect.name))
     except SQLError as error:
-        raise UncertainTableError(f"column {p!r} of {relation.path[-1]} is not numeric: {error}") from None
+        raise UncertainTableError(
+            f"the probability {p.text!r} of {relation.path[-1]} is not numeric: {error}"
+        ) from None
     if found:
         raise UncertainTableError(
-            f"{relation.path[-1]} has a row whose probability {p} is not in [0, 1]: "
+            f"{relation.path[-1]} has a row whose probability {p.text} is not in [0, 1]: "
             f"{describe_row(relation.columns, found[0])}"
         )
 

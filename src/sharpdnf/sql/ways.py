@@ -3,7 +3,8 @@
 1. lineage as a DNF: one formula an answer, for queries that only gain answers when rows are added;
 2. lineage as a circuit: negation, HAVING, outer joins, scalar subqueries;
 3. closed forms: the distributions of aggregates over independent rows;
-4. worlds: the user's own SQL in every possible world, or in many that are drawn at random.
+4. network: recursion that asks what can be reached over uncertain links;
+5. worlds: the user's own SQL in every possible world, or in many that are drawn at random.
 
 Planning a way is cheap and raises ``UnsupportedSQL`` for what it cannot do; the reason is kept, and the next way is
 tried. So every answer can say which way it came and why not a stronger one (``Answers.plan``).
@@ -17,11 +18,12 @@ from typing import Any, NoReturn
 
 from sharpdnf.errors import SQLError, UnsupportedSQL, did_you_mean
 
-LINEAGE, CIRCUIT, CLOSED, WORLDS = "lineage", "circuit", "closed", "worlds"
+LINEAGE, CIRCUIT, CLOSED, NETWORK, WORLDS = "lineage", "circuit", "closed", "network", "worlds"
 WAYS = {
     LINEAGE: "lineage as a DNF",
     CIRCUIT: "lineage as a circuit",
     CLOSED: "closed forms",
+    NETWORK: "network",
     WORLDS: "worlds",
 }
 """Short names, as ``ProbDB.sql(way=...)`` takes them, and what they are called."""
@@ -46,11 +48,11 @@ class Route:
         return "\n".join([*lines, f"{WAYS[self.way]}: yes", *(f"    {note}" for note in self.notes)])
 
 
-Way = tuple[str, Callable[[], Any]]
+Planner = tuple[str, Callable[[], Any]]
 """A name and what makes a plan, or raises UnsupportedSQL."""
 
 
-def choose(ways: Sequence[Way], only: str | None = None, after: Route | None = None) -> tuple[Any, Route]:
+def choose(ways: Sequence[Planner], only: str | None = None, after: Route | None = None) -> tuple[Any, Route]:
     """The plan of the first way that has one; if none has, an error with the reason of each.
 
     ``only`` names the one way that is to be tried; the ways that ``after`` has the refusals of are not tried again.

@@ -252,7 +252,7 @@ class DuckDB:
     def temporary(self, name: str) -> exp.Table:
         return exp.Table(this=quoted(name), db=quoted("main"), catalog=quoted("temp"))
 
-    def materialise(self, name: str, relation: Relation, prob: str, base: int) -> exp.Expr:
+    def materialise(self, name: str, relation: Relation, prob: exp.Expr, base: int) -> exp.Expr:
         table = self.temporary(name)
         self.execute(f"CREATE OR REPLACE TEMP TABLE {table.sql('duckdb')} AS "
                      f"{numbering(relation, prob, base, 'INTEGER').sql('duckdb')}")  # fmt: skip
@@ -298,16 +298,16 @@ class DuckDB:
             return None
         return tuple((str(entry[0]), str(entry[1])) for entry in self.connection.description)
 
-    def contents(self, item: exp.Expr, columns: Sequence[tuple[str, str]], prob: str) -> object:
+    def contents(self, item: exp.Expr, columns: Sequence[tuple[str, str]], prob: exp.Expr) -> object:
         parts = []
         for name, kind in columns:
             value, plain = column(name).sql("duckdb"), kind.split("(")[0]
             parts.append(value)
             if plain in ("FLOAT", "DOUBLE"):  # 0.0 and -0.0 have one hash
-                parts += [f"{OWN}signbit({value})"] if name != prob else []
+                parts += [f"{OWN}signbit({value})"] if prob != column(name) else []
             elif plain not in HASHED:
                 parts.append(f"CAST({value} AS VARCHAR)")
-        p = column(prob).sql("duckdb")
+        p = prob.sql("duckdb")
         row = f"{OWN}hash({OWN}hash({', '.join(parts)}))"  # twice: the first only xors the last column
         return self.rows(
             f"SELECT {OWN}count(*), {OWN}sum({row}) FROM {item.sql('duckdb')} WHERE {p} <> 0 OR {p} IS NULL"

@@ -205,7 +205,7 @@ class PostgreSQL:
     def temporary(self, name: str) -> exp.Table:
         return exp.Table(this=quoted(name), db=quoted("pg_temp"))
 
-    def materialise(self, name: str, relation: Relation, prob: str, base: int) -> exp.Expr:
+    def materialise(self, name: str, relation: Relation, prob: exp.Expr, base: int) -> exp.Expr:
         table = self.temporary(name)
         target = table.sql("postgres")
         self.execute(f"DROP TABLE IF EXISTS {target}")
@@ -250,14 +250,14 @@ class PostgreSQL:
         found = self._columns(f"SELECT * FROM {item.sql('postgres')}")
         return tuple((name, str(kind)) for name, kind in found) if found is not None else None
 
-    def contents(self, item: exp.Expr, columns: Sequence[tuple[str, str]], prob: str) -> object:
+    def contents(self, item: exp.Expr, columns: Sequence[tuple[str, str]], prob: exp.Expr) -> object:
         """Of the rows as text: hashes of values would not tell 1.0 from 1.00. Floats may be rounded as text."""
         parts = []
         for name, kind in columns:
             value = column(name).sql("postgres")
             send = FLOATS.get(kind)
             parts.append(f"pg_catalog.{send}({value})" if send else value)
-        p = column(prob).sql("postgres")
+        p = prob.sql("postgres")
         row = f"pg_catalog.hashtextextended(ROW({', '.join(parts)})::pg_catalog.text, 0)"
         return self.rows(
             f"SELECT pg_catalog.count(*), pg_catalog.sum({row}) FROM {item.sql('postgres')} WHERE {p} <> 0 OR {p} IS "

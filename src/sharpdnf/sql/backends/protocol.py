@@ -61,7 +61,7 @@ class Uncertain:
     source: exp.Expr
     """A FROM item without alias: the temporary table, or a SELECT that joins the row numbers on."""
     prob: str
-    """The probability column, which ``*`` hides."""
+    """The probability column, which ``*`` hides; empty where the probability is an expression."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +186,7 @@ class Backend(Catalog, Protocol):
     def numbers(self, sql: str, columns: int) -> FloatArray:
         """float64[rows, columns]: a numeric result."""
 
-    def materialise(self, name: str, relation: Relation, prob: str, base: int) -> exp.Expr:
+    def materialise(self, name: str, relation: Relation, prob: exp.Expr, base: int) -> exp.Expr:
         """Numbers the rows with prob > 0 from ``base`` on, in a temporary table; returns what FROM reads instead."""
 
     def lineage(self, sql: str, shape: Shape) -> LineageRows:
@@ -215,7 +215,7 @@ class Backend(Catalog, Protocol):
         """(name, type) of each column of a FROM item; the type is empty where columns have none. None if it cannot be
         read."""
 
-    def contents(self, item: exp.Expr, columns: Sequence[tuple[str, str]], prob: str) -> object:
+    def contents(self, item: exp.Expr, columns: Sequence[tuple[str, str]], prob: exp.Expr) -> object:
         """A hash of the bag of rows with ``prob`` other than 0 that FROM reads, in these columns (name, type).
 
         Two bags with the same hash are the same but for a chance of 2^-64.

@@ -69,7 +69,7 @@ def recopied(copy: exp.Table, names: list[str], bare: frozenset[int], number: st
     return exp.Subquery(this=exp.select(*columns).from_(copy))
 
 
-def numbering(relation: Relation, prob: str, base: int, kind: str = "BIGINT") -> exp.Select:
+def numbering(relation: Relation, prob: exp.Expr, base: int, kind: str = "BIGINT") -> exp.Select:
     """The SELECT that numbers the possible rows of a relation from ``base`` on:
     SELECT base + row_number() - 1, * FROM relation WHERE prob > 0."""
     number: exp.Expr = exp.Add(this=exp.Window(this=exp.RowNumber()), expression=exp.Literal.number(base - 1))
@@ -80,7 +80,7 @@ def numbering(relation: Relation, prob: str, base: int, kind: str = "BIGINT") ->
         ]
     )
     select.set("from_", exp.From(this=relation.table("_t")))
-    return select.where(exp.GT(this=column(prob, "_t"), expression=exp.Literal.number(0)), copy=False)
+    return select.where(exp.GT(this=prob.copy(), expression=exp.Literal.number(0)), copy=False)
 
 
 def grouped(sql: str, shape: Shape, *, bare: bool = False) -> str:

@@ -207,7 +207,9 @@ class Spark:
         for _, name, temporary in self.rows("SHOW TABLES"):
             if not temporary or name == relation.path[-1] or name.startswith("_sharpdnf_"):
                 continue
-            other = self.resolve((lower(name),), None)
+            other = None
+            with contextlib.suppress(SQLError):  # a view that Spark cannot read gives nobody any rows
+                other = self.resolve((lower(name),), None)
             if other is not None and other.definition is None and self._sources(other)[0] & mine:
                 found.append(other)
         for name in named:
@@ -280,9 +282,9 @@ class Spark:
                 self._folder = Path(self._own.name).as_uri()
         return self._folder
 
-    def materialise(self, name: str, relation: Relation, prob: str, base: int) -> exp.Expr:
+    def materialise(self, name: str, relation: Relation, prob: exp.Expr, base: int) -> exp.Expr:
         self._sweep()
-        item, p = relation.table("_t").sql("spark"), column(prob, "_t").sql("spark")
+        item, p = relation.table("_t").sql("spark"), prob.sql("spark")
         place = f"{self.folder()}/{name}"
         rows = self.frame(f"SELECT monotonically_increasing_id() AS {PLACE}, _t.* FROM {item} WHERE {p} > 0")
         with self.reported():
@@ -349,7 +351,7 @@ class Spark:
         except SQLError:
             return None
 
-    def contents(self, item: exp.Expr, columns: Sequence[tuple[str, str]], prob: str) -> object:
+    def contents(self, item: exp.Expr, columns: Sequence[tuple[str, str]], prob: exp.Expr) -> object:
         """Of the values and, for floats and nested values, of their texts: 0.0 and -0.0 have one hash."""
         parts = []
         for name, kind in columns:
@@ -358,7 +360,7 @@ class Spark:
             if kind in ("float", "double") or kind.startswith(("array", "struct")):
                 parts.append(f"CAST({value} AS STRING)")
             parts.append(f"{value} IS NULL")  # a hash passes over NULLs
-        p = column(prob).sql("spark")
+        p = prob.sql("spark")
         row = f"CAST(xxhash64({', '.join(parts)}) AS DECIMAL(38, 0))"
         return self.rows(f"SELECT count(*), sum({row}) FROM {item.sql('spark')} WHERE {p} <> 0 OR {p} IS NULL")
 

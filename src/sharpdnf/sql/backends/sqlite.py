@@ -198,13 +198,13 @@ class SQLite:
     def temporary(self, name: str) -> exp.Table:
         return exp.Table(this=quoted(name), db=quoted("temp"))
 
-    def materialise(self, name: str, relation: Relation, prob: str, base: int) -> exp.Expr:
+    def materialise(self, name: str, relation: Relation, prob: exp.Expr, base: int) -> exp.Expr:
         table = self.temporary(name)
         target = table.sql("sqlite")
         self.execute(f"DROP TABLE IF EXISTS {target}")
         rowid, plain = relation.row_id, relation.table().sql("sqlite")
         if rowid is not None:
-            p = column(prob).sql("sqlite")
+            p = prob.sql("sqlite")
             self.execute(
                 f"CREATE TEMP TABLE {quoted(name).sql('sqlite')} AS SELECT row_number() OVER (ORDER BY {rowid}) + "
                 f"{base - 1} AS {ROW_ID}, {rowid} AS _rid FROM {plain} WHERE {p} > 0"
@@ -280,7 +280,7 @@ class SQLite:
         names = self.describe(f"SELECT * FROM {item.sql('sqlite')}")
         return tuple((name, "") for name in names) if names is not None else None
 
-    def contents(self, item: exp.Expr, columns: Sequence[tuple[str, str]], prob: str) -> object:
+    def contents(self, item: exp.Expr, columns: Sequence[tuple[str, str]], prob: exp.Expr) -> object:
         raise AssertionError("SQLite has a counter of changes (version), so contents are never compared")
 
     def present(self, paths: Sequence[tuple[str, ...]], *, fresh: bool = True) -> list[str | None]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from sharpdnf.errors import SQLError
+from sharpdnf.sql.bind.aggregates import COMPARISONS, MIRRORED, bind_comparison
 from sharpdnf.sql.bind.context import Binding
 from sharpdnf.sql.bind.scope import Scope, UnknownColumn
 from sharpdnf.sql.bind.tables import Environment
@@ -19,9 +20,8 @@ from sharpdnf.sql.bind.tree import All, AnyOf, Condition, Member, Not, Plain
 from sharpdnf.sql.parse.allowed import check_structure
 from sharpdnf.sql.refusal import refuse
 
-COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
-MIRRORED: dict[type[exp.Binary], type[exp.Binary]] = {
-    exp.GT: exp.LT, exp.GTE: exp.LTE, exp.LT: exp.GT, exp.LTE: exp.GTE,
+NEGATED: dict[type[exp.Binary], type[exp.Binary]] = {
+    exp.EQ: exp.NEQ, exp.NEQ: exp.EQ, exp.GT: exp.LTE, exp.LTE: exp.GT, exp.LT: exp.GTE, exp.GTE: exp.LT,
 }  # fmt: skip
 
 
@@ -46,6 +46,12 @@ def bind_condition(context: Binding, node: exp.Expr, env: Environment, scope: Sc
     if isinstance(node, exp.And | exp.Or):
         parts = tuple(bind_condition(context, part, env, scope) for part in node.flatten(unnest=False))
         return All(parts) if isinstance(node, exp.And) else AnyOf(parts)
+    opposite = _opposite(node)
+    if opposite is not None:
+        return Not(bind_condition(context, opposite, env, scope))
+    aggregated = bind_comparison(context, node, env, scope)
+    if aggregated is not None:
+        return aggregated
     written = _written(node)
     if written is None:
         refuse(
@@ -106,8 +112,6 @@ def check_clauses(node: exp.Expr) -> None:
                 f"{name.upper()} over uncertain rows",
                 "which rows it keeps is only defined for the outermost ORDER BY prob() DESC LIMIT k",
             )
-    if node.args.get("having"):
-        refuse("HAVING", "only HAVING prob() > c in the outermost SELECT is defined over uncertain rows")
     distinct = node.args.get("distinct")
     if isinstance(distinct, exp.Distinct) and distinct.args.get("on"):
         refuse("DISTINCT ON", "which row it keeps depends on which uncertain rows exist")
@@ -126,14 +130,25 @@ def _written(node: exp.Expr) -> Written | None:
         left, right = node.this, node.expression
         if isinstance(left, exp.Any) and not isinstance(right, exp.Any):
             kind, left, right = MIRRORED.get(kind, kind), right, left
-        if isinstance(right, exp.All) or isinstance(left, exp.All):
-            refuse("ALL over uncertain rows", "it asks that rows be absent, which is no disjunction of rows")
         if isinstance(right, exp.Any):
             row = _row(left)
             if len(row) > 1 and kind is not exp.EQ:
                 refuse("a row comparison other than = with ANY", "rows compare column by column only for =")
             return Written(right.this, "... ANY", row, kind)
     return None
+
+
+def _opposite(node: exp.Expr) -> exp.Expr | None:
+    """For x > ALL (q): x <= ANY (q), whose negation it is in all three truth values; None for everything else."""
+    if not isinstance(node, COMPARISONS):
+        return None
+    kind: type[exp.Binary] = type(node)
+    left, right = node.this, node.expression
+    if isinstance(left, exp.All) and not isinstance(right, exp.All):
+        kind, left, right = MIRRORED.get(kind, kind), right, left
+    if not isinstance(right, exp.All):
+        return None
+    return NEGATED[kind](this=left.copy(), expression=exp.Any(this=right.this.copy()))
 
 
 def _row(node: exp.Expr) -> tuple[exp.Expr, ...]:

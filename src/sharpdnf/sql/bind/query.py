@@ -8,13 +8,14 @@ from sharpdnf.errors import SQLError
 from sharpdnf.sql.backends.names import quoted
 from sharpdnf.sql.backends.protocol import Relation
 from sharpdnf.sql.bind.affinities import check_kept_values
+from sharpdnf.sql.bind.aggregates import bind_having, grouping_conditions
 from sharpdnf.sql.bind.conditions import bind_condition, check_clauses
 from sharpdnf.sql.bind.context import Binding, Passes, rename
 from sharpdnf.sql.bind.expressions import bind_expression
 from sharpdnf.sql.bind.from_clause import bind_from
 from sharpdnf.sql.bind.scope import Scope
 from sharpdnf.sql.bind.tables import Environment, Tables, children
-from sharpdnf.sql.bind.tree import Certain, Item, Query, Select, SetOperation, Shared
+from sharpdnf.sql.bind.tree import Certain, Condition, Item, Query, Select, SetOperation, Shared
 from sharpdnf.sql.parse.allowed import check_structure
 from sharpdnf.sql.parse.text import LABEL
 from sharpdnf.sql.refusal import refuse
@@ -131,7 +132,8 @@ def bind_select(context: Binding, node: exp.Select, env: Environment, scope: Sco
     distinct, grouped = bool(node.args.get("distinct")), bool(node.args.get("group"))
     if distinct or grouped:
         check_kept_values(context.catalog, node)
-    return Select(items, sources, condition, keys, distinct, grouped, (env, scope))
+    having = _having(context, node, items, keys, env, scope) if node.args.get("having") else None
+    return Select(items, sources, condition, keys, distinct, grouped, having, (env, scope))
 
 
 def _select_list(context: Binding, node: exp.Select, env: Environment, scope: Scope) -> list[Item]:
@@ -198,6 +200,22 @@ def _group_keys(
         if not determined(item.expression, keys):
             refuse(f"{item.label!r} beside GROUP BY", "it is not a function of the grouping columns")
     return keys
+
+
+def _having(
+    context: Binding, node: exp.Select, items: list[Item], keys: list[exp.Expr], env: Environment, scope: Scope
+) -> Condition:
+    """HAVING of a SELECT with a GROUP BY; its conditions without aggregates are about the grouping columns."""
+    group = node.args.get("group")
+    if group is None:
+        refuse("HAVING without GROUP BY", "compare a subquery: SELECT ... WHERE (SELECT count(*) FROM ...) > c")
+    if group.args.get("all"):
+        refuse("GROUP BY ALL with HAVING", "name the grouping columns")
+    found = bind_having(context, node.args["having"].this, env, scope)
+    for plain in grouping_conditions(found):
+        if not determined(plain.expression, keys):
+            refuse(f"HAVING {plain.expression.sql()[:60]}", "it is not a function of the grouping columns")
+    return found
 
 
 def _group_key(context: Binding, expression: exp.Expr, items: list[Item], env: Environment, scope: Scope) -> exp.Expr:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from sqlglot import exp
 
@@ -45,10 +45,12 @@ class Scan:
 
     relation: Relation
     uncertain: Uncertain | None = None
+    lineage: tuple[str, ...] = ()
+    """Of a temporary table of rows with lineage: the columns that hold it."""
 
     @property
     def reads(self) -> frozenset[Key]:
-        return frozenset([self.relation.key]) if self.uncertain is not None else NOTHING
+        return frozenset([self.relation.key]) if self.uncertain is not None or self.lineage else NOTHING
 
     @property
     def positive(self) -> bool:
@@ -130,6 +132,8 @@ class Join:
     on: Condition | None = None
     once: bool = False
     """Whether the rows of the right side only say that a row of the left side has a partner, as in a semi-join."""
+    hollow: bool = False
+    """Whether no row of the right side is ever joined: it stands there for its columns, which are NULL."""
 
     @property
     def inner(self) -> bool:
@@ -143,6 +147,8 @@ class Join:
     @property
     def absent(self) -> list[FromItem]:
         """The sides whose missing rows make rows of the result."""
+        if self.hollow:
+            return []
         right = [self.right] * (self.side in ("LEFT", "FULL") or self.kind == "ANTI")
         return right + [self.left] * (self.side in ("RIGHT", "FULL"))
 
@@ -216,6 +222,8 @@ class Member:
     """How it is written: EXISTS, IN, ... ANY."""
     left: tuple[exp.Expr, ...] = ()
     compare: type[exp.Binary] = exp.EQ
+    maybe: bool = False
+    """Whether a comparison that is NULL counts too: then it is TRUE iff the membership is not FALSE."""
 
     @property
     def reads(self) -> frozenset[Key]:
@@ -273,7 +281,64 @@ class AnyOf(All):
     """How many values are compared with a UNION, whose sides must then give them the same types."""
 
 
-Condition = Plain | Member | Not | All | AnyOf
+Kind = Literal["count", "sum", "avg", "min", "max", "bool_or", "bool_and"]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An aggregate of the rows of a group or of a subquery."""
+
+    kind: Kind
+    argument: exp.Expr | None
+    """What it aggregates; None in COUNT(*). A FILTER has become a CASE."""
+    distinct: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregated:
+    """Compares an aggregate with a value that is the same for all rows aggregated."""
+
+    call: Call
+    compare: type[exp.Binary]
+    """A comparison, or IS for IS NULL."""
+    other: exp.Expr
+    query: Select | None = None
+    """The subquery whose rows are aggregated; None in HAVING, where they are those of the group."""
+    correlated: bool = False
+
+    @property
+    def reads(self) -> frozenset[Key]:
+        return self.query.reads if self.query is not None else NOTHING
+
+    @property
+    def positive(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Compares arithmetic over several aggregates of the same rows, and over values that do not depend on the rows."""
+
+    calls: tuple[Call, ...]
+    others: tuple[exp.Expr, ...]
+    compare: type[exp.Binary]
+    left: exp.Expr
+    right: exp.Expr
+    """With columns ``_agg0``... for the aggregates and ``_oth0``... for the other values."""
+    query: Select | None = None
+    """As in ``Aggregated``."""
+    correlated: bool = False
+
+    @property
+    def reads(self) -> frozenset[Key]:
+        return self.query.reads if self.query is not None else NOTHING
+
+    @property
+    def positive(self) -> bool:
+        return False
+
+
+Condition = Plain | Member | Aggregated | Tally | Not | All | AnyOf
 
 
 # ---- queries
@@ -301,6 +366,8 @@ class Select:
     """SELECT DISTINCT."""
     grouped: bool = False
     """Whether there is a GROUP BY: without aggregates it makes rows distinct in its keys."""
+    having: Condition | None = None
+    """HAVING: conditions on the grouping columns and on aggregates of the group."""
     names: tuple[Environment, Scope] | None = None
     """What its names mean, for the outermost ORDER BY."""
     lineage: list[exp.Expr] = field(default_factory=list)
@@ -319,7 +386,8 @@ class Select:
 
     @property
     def positive(self) -> bool:
-        return all(item.positive for item in self.sources) and (self.where is None or self.where.positive)
+        calm = all(item.positive for item in self.sources) and self.having is None
+        return calm and (self.where is None or self.where.positive)
 
 
 @dataclass(slots=True)

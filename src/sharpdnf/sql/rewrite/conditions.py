@@ -9,11 +9,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import product
+from math import prod
 
 from sqlglot import exp
 
+from sharpdnf.sql.bind.context import Binding
 from sharpdnf.sql.bind.from_clause import typed
-from sharpdnf.sql.bind.tree import All, AnyOf, Condition, FromItem, Item, Leaf, Member, Not, Plain, Select
+from sharpdnf.sql.bind.tree import (
+    Aggregated,
+    All,
+    AnyOf,
+    Condition,
+    FromItem,
+    Item,
+    Leaf,
+    Member,
+    Not,
+    Plain,
+    Select,
+    Tally,
+)
 from sharpdnf.sql.emit.sql import complete, emit_select
 from sharpdnf.sql.refusal import refuse
 from sharpdnf.sql.rewrite.context import Rewriting
@@ -63,6 +78,8 @@ def ways(context: Rewriting, condition: Condition, *, positive: bool = True) -> 
         if isinstance(condition, AnyOf) and condition.compared:
             _check_types(context, found, condition.compared)
         return found
+    if isinstance(condition, Aggregated | Tally):
+        refuse("an aggregate over uncertain rows in a condition", "it cannot stand here")
     if not positive:
         refuse(
             f"NOT {condition.word} over uncertain rows", "it asks that rows be absent, which is no disjunction of rows"
@@ -77,23 +94,33 @@ def _alone(context: Rewriting, member: Member) -> list[Way]:
         context.check_same_affinity(rows)
     source = context.hoist(rows)
     lineage: list[exp.Expr] = [*source.references(source.lineage)]
-    return [Way([Leaf(source)], _compared(context, member, [source.column(o) for o in source.columns]), lineage)]
+    found = compared(context.binding, member, [source.column(o) for o in source.columns])
+    return [Way([Leaf(source)], conditions, lineage) for conditions in found]
 
 
 def _correlated(context: Rewriting, member: Member) -> list[Way]:
     """A subquery that reads columns of the query around it: its FROM items join that query's."""
     assert isinstance(member.query, Select), "binding makes no other correlated query"
-    conditions = _compared(context, member, [item.expression for item in member.query.items])
+    asked = compared(context.binding, member, [item.expression for item in member.query.items])
     items, found, _ = select_ways(context, member.query)
-    return combine([Way(items, conditions)], found)
+    return combine([Way(items, conditions) for conditions in asked], found)
 
 
-def _compared(context: Rewriting, member: Member, right: list[exp.Expr]) -> list[exp.Expr]:
-    """The conditions of IN or ANY; none for EXISTS."""
-    return [
-        member.compare(this=exp.paren(a.copy()), expression=exp.paren(typed(context.binding, b.copy())))
-        for a, b in zip(member.left, right, strict=False)
-    ]
+def compared(binding: Binding, member: Member, right: list[exp.Expr]) -> list[list[exp.Expr]]:
+    """The ways in which a row of IN or ANY compares as asked, each as conditions; for EXISTS one without any.
+
+    A comparison is NULL iff one of its values is; where that counts too, each possibility is a way of its own, so
+    that the database can join by the equality.
+    """
+    columns: list[list[exp.Expr]] = []
+    for a, b in zip(member.left, right, strict=False):
+        mine, theirs = exp.paren(a.copy()), exp.paren(typed(binding, b.copy()))
+        ways: list[exp.Expr] = [member.compare(this=mine, expression=theirs)]
+        if member.maybe:
+            ways += [exp.Is(this=value.copy(), expression=exp.Null()) for value in (theirs, mine)]
+        columns.append(ways)
+    _check_size(prod(len(ways) for ways in columns))
+    return [list(conditions) for conditions in product(*columns)]
 
 
 def select_ways(context: Rewriting, select: Select) -> tuple[list[FromItem], list[Way], list[exp.Expr]]:
@@ -117,9 +144,9 @@ def _check_types(context: Rewriting, found: list[Way], count: int) -> None:
 
 
 def _compared_types(context: Rewriting, way: Way, count: int) -> tuple[str, ...] | None:
-    """The types of what ``_compared`` put on the right, which stands first; None if the database cannot tell."""
+    """The types of what ``compared`` put on the right, which stands first; None if the database cannot tell."""
     if not way.items:
         return None
     items = [Item("", None, condition.expression) for condition in way.conditions[:count]]
-    sql = complete(emit_select(Select(items, way.items)), context.all_ctes()).sql(context.dialect.name)
+    sql = complete(emit_select(Select(items, way.items)), context.known_tables()).sql(context.dialect.name)
     return context.binding.catalog.types(sql)

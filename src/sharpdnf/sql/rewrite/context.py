@@ -21,7 +21,7 @@ NUMBER = "_sharpdnf_n"
 
 
 @dataclass(slots=True)
-class Rows:
+class Rewritten:
     """A rewritten query: the rows of all its SELECTs, each row a clause of the answer that its columns are."""
 
     selects: list[Select]
@@ -51,13 +51,15 @@ class Rewriting:
     """The state of rewriting one query. ``expected`` asks for the identity of result rows as well."""
 
     binding: Binding
-    query: Callable[[Rewriting, Query], Rows]
+    query: Callable[[Rewriting, Query], Rewritten]
     """Rewrites a query at any depth."""
     expected: bool = False
     ctes: list[exp.CTE] = field(default_factory=list)
     """The rewritten queries that others read, each reading only those before it."""
     numbered: list[tuple[str, exp.Query]] = field(default_factory=list)
     """Certain items whose rows must be numbered first: name of the temporary table, its SELECT."""
+    made: list[tuple[str, exp.Query]] = field(default_factory=list)
+    """Tables that stages will have made when the query runs: name, SELECT."""
     done: dict[str, Source] = field(default_factory=dict)
     """Shared queries by name, as FROM reads them now."""
 
@@ -81,7 +83,7 @@ class Rewriting:
                 self.done[shared.name] = source
         return replace(self.done[shared.name], alias=self.binding.fresh("t"))
 
-    def hoist(self, rows: Rows, name: str | None = None) -> Source:
+    def hoist(self, rows: Rewritten, name: str | None = None) -> Source:
         """Makes a rewritten query a common table expression of the result; the FROM item that reads it."""
         body = emit(rows.selects)
         known = self._known(body)
@@ -98,7 +100,19 @@ class Rewriting:
         """What a body reads, where somebody will ask the database about it: temporary tables are not made yet."""
         if not self.dialect.affinities or not isinstance(body, exp.SetOperation | exp.Select):
             return []
-        return [*(cte(name, query.copy()) for name, query in self.numbered), *(c.copy() for c in self.all_ctes())]
+        return self.known_tables()
+
+    def known_tables(self) -> list[exp.CTE]:
+        """The common table expressions so far, after what will be temporary tables when the query runs."""
+        later = [*self.made, *self.numbered]
+        return [*(cte(name, query.copy()) for name, query in later), *(c.copy() for c in self.all_ctes())]
+
+    def bare_columns(self, body: exp.Query, count: int) -> frozenset[int]:
+        """Which of the first columns of a query a copy would give an affinity that they do not have (SQLite)."""
+        if not self.dialect.affinities:
+            return frozenset()
+        text = standing(body, self.known_tables()).sql(self.dialect.name)
+        return self.binding.catalog.untyped(text, count)
 
     def number(self, source: Source) -> None:
         """Numbers the rows of a certain item once, in a temporary table: duplicates count in expected values."""
@@ -107,17 +121,14 @@ class Rewriting:
         assert source.item is not None
         name = self.binding.fresh("sharpdnf_n")
         select = exp.select(exp.Star()).from_(source.item)
-        bare: frozenset[int] = frozenset()
-        if self.dialect.affinities:
-            text = standing(select, self._known(select)).sql(self.dialect.name)
-            bare = self.binding.catalog.untyped(text, len(source.columns))
+        bare = self.bare_columns(select, len(source.columns))
         number = exp.Window(this=exp.RowNumber(), partition_by=[])
         select.append("expressions", exp.alias_(number, NUMBER, quoted=True))
         self.numbered.append((name, complete(select, self.binding.certain_ctes())))
         source.item = recopied(exp.Table(this=quoted(name)), [c.name for c in source.columns], bare, NUMBER)
         source.identity = (NUMBER,)
 
-    def check_same_affinity(self, rows: Rows) -> None:
+    def check_same_affinity(self, rows: Rewritten) -> None:
         """Refuses x IN (a set operation of columns with different affinities): SQLite takes that of one of them."""
         if not self.dialect.affinities or not rows.sides:
             return

@@ -46,7 +46,7 @@ def _numbered_source(context: Rewriting, source: Source) -> Source:
     if origin.uncertain is not None:
         identity = (ROW_ID,) if context.expected else ()
         return replace(source, item=origin.uncertain.source.copy(), lineage=(ROW_ID,), identity=identity)
-    source = replace(source)
+    source = replace(source, lineage=origin.lineage)
     if context.expected and origin.relation.row_id is not None:
         source.identity = (origin.relation.row_id,)
     elif context.expected:
@@ -90,6 +90,8 @@ def _rewrite_join(context: Rewriting, join: Join) -> Numbered:
 
 def _check_padding(join: Join) -> None:
     """Outer and anti-joins read the absence of rows, so the side that may be absent must be certain."""
+    if join.hollow:
+        return
     if join.kind == "ANTI" and join.right.reads:
         refuse("an anti-join against uncertain rows", "it asks that rows be absent")
     if join.side in ("LEFT", "FULL") and join.right.reads:

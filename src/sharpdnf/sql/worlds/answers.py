@@ -45,7 +45,7 @@ class WorldAnswers(Answers):
     def lineage(self, index: int) -> DNF:
         self._no_lineage()
 
-    def explain(self, index: int, top: int = 5) -> Any:
+    def explain(self, index: int, top: int = 5, **asked: Any) -> Any:
         self._no_lineage()
 
     def _no_lineage(self) -> NoReturn:
@@ -74,6 +74,10 @@ def group_answers(played: Played, groups: Groups, tree: exp.Query, database: Pro
         )
     numbers, place = np.unique(played.group[played.answer], return_inverse=True)
     counts = played.counts(place, played.world, len(numbers))
+    if not groups.keys and not tree.args.get("having") and not tree.args.get("limit"):
+        counts.prob[:] = counts.lower[:] = counts.upper[:] = (
+            1.0  # an aggregate without GROUP BY has a row in every world
+        )
     share = played.share(place, played.world, len(numbers))
     first = np.full(len(numbers), -1)
     first[place[::-1]] = played.answer[::-1]

@@ -1,0 +1,283 @@
+"""Conditions over aggregates -> formulas over the rows aggregated.
+
+MIN, MAX, bool_or and bool_and come down to whether rows are there: MAX(x) > c is TRUE iff a row with x > c is there,
+and FALSE iff one with x <= c is there and none with x > c. COUNT compares how many rows are there, COUNT(DISTINCT x)
+how many values. The rows are a bag: each has one conjunction of events. They stand in a temporary table, in ``_c0`` or
+as its own number the candidate that they belong to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from sharpdnf.sql.backends.names import bare_value, column
+from sharpdnf.sql.backends.protocol import ROW_ID
+from sharpdnf.sql.bind.tree import (
+    Aggregated,
+    All,
+    Call,
+    Condition,
+    Item,
+    Leaf,
+    Not,
+    Output,
+    Plain,
+    Select,
+    Source,
+    Tally,
+)
+from sharpdnf.sql.emit.stages import Absent, AllOf, Counted, Decision, Formula, Found, OneOf, Tallied
+from sharpdnf.sql.refusal import refuse
+from sharpdnf.sql.rewrite.columns import read_by
+from sharpdnf.sql.rewrite.lifting import Lifting, certain_rows, for_candidates
+
+MIRRORED: dict[type[exp.Binary], type[exp.Binary]] = {
+    exp.GT: exp.LT, exp.GTE: exp.LTE, exp.LT: exp.GT, exp.LTE: exp.GTE,
+}  # fmt: skip
+NEGATED: dict[type[exp.Binary], type[exp.Binary]] = {
+    exp.EQ: exp.NEQ, exp.NEQ: exp.EQ, exp.GT: exp.LTE, exp.LTE: exp.GT, exp.LT: exp.GTE, exp.GTE: exp.LT,
+}  # fmt: skip
+SIGNS = {exp.GT: ">", exp.GTE: ">=", exp.LT: "<", exp.LTE: "<=", exp.EQ: "=", exp.NEQ: "<>"}
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The rows that an aggregate reads."""
+
+    context: Lifting
+    rows: Source
+    """The temporary table, row by row, with lineage."""
+    number: exp.Expr | None
+    """The candidate that a row belongs to; None if all rows belong to all."""
+    argument: exp.Expr | None
+    other: exp.Expr
+    """What the aggregate is compared with, as a column of the rows or a constant."""
+
+    def select(self, *conditions: exp.Expr | None) -> Select:
+        """The rows for which the conditions hold, by candidate."""
+        where = tuple(Plain(condition) for condition in conditions if condition is not None)
+        number = Item("", None, self.number if self.number is not None else exp.Literal.number(0))
+        return Select([number], [Leaf(self.rows)], All(where) if where else None)
+
+    def exists(self, condition: exp.Expr) -> Formula:
+        """That a row is there for which the condition holds."""
+        return self.context.found(self.select(condition), keyed=self.number is not None)
+
+    def compared(self, kind: type[exp.Binary]) -> Formula:
+        """That a row is there whose value compares as asked."""
+        assert self.argument is not None
+        value = self.argument.copy()
+        if self.context.binding.dialect.affinities:  # the value of an aggregate has no affinity
+            value = bare_value(value)
+        return self.exists(kind(this=exp.paren(value), expression=exp.paren(self.other.copy())))
+
+
+def having(context: Lifting, query: Select) -> Select:
+    """A SELECT with HAVING: the groups are candidates, their rows the rows of one temporary table."""
+    assert query.having is not None
+    calls = [call for node in _aggregated(query.having) for call in _calls(node)]
+    arguments = [call.argument for call in calls if call.argument is not None]
+    items = [Item("", None, part) for part in [*query.keys, *arguments]]
+    inner = Select(items, query.sources, query.where)
+    name, groups, raw = context.candidates(context.query(context, inner, True), by=len(query.keys))
+    raw = replace(raw, alias=context.binding.fresh("t"))
+    keys = list(zip(query.keys, groups.columns, strict=False))
+    given = [call for call in calls if call.argument is not None]
+    places = {id(call): output for call, output in zip(given, groups.columns[len(query.keys) :], strict=True)}
+
+    def decide(condition: Condition, truth: bool) -> Formula:
+        if isinstance(condition, Not):
+            return decide(condition.part, not truth)
+        if isinstance(condition, All):
+            parts = tuple(decide(part, truth) for part in condition.parts)
+            return OneOf(parts) if (type(condition) is not All) == truth else AllOf(parts)
+        if isinstance(condition, Plain):
+            plain = Plain(_on_keys(condition.expression, keys, groups))
+            return context.formula(context, groups, plain, truth)
+        if isinstance(condition, Tally) and condition.query is None:
+            values = [raw.column(places[id(call)]) if id(call) in places else None for call in condition.calls]
+            others = [_on_keys(other, keys, groups) for other in condition.others]
+            return _tallied(context, condition, raw, column(ROW_ID, raw.alias), values, groups, others, truth)
+        if not isinstance(condition, Aggregated) or condition.query is not None:
+            refuse("a subquery over uncertain rows in HAVING", "put it into a WHERE around the grouped query")
+        other = _on_keys(condition.other, keys, raw)
+        argument = raw.column(places[id(condition.call)]) if id(condition.call) in places else None
+        group = Group(context, raw, column(ROW_ID, raw.alias), argument, other)
+        number = _threshold(context, condition, groups, _on_keys(condition.other, keys, groups))
+        return _formula(group, condition.call, condition.compare, number, truth)
+
+    formula = decide(query.having, True)
+    alone = _needs_a_row(formula)
+    context.steps.append(Decision(name, formula, alone))
+    if alone:
+        context.count_only(name)
+    shown = [Item(item.label, item.key, _on_keys(item.expression, keys, groups)) for item in query.items]
+    return Select(shown, [Leaf(groups)], distinct=query.distinct)
+
+
+def _needs_a_row(formula: Formula) -> bool:
+    """Whether a formula over the rows of a group can hold only if one of them is there."""
+    if isinstance(formula, Found):
+        return formula.lineage > 0
+    if isinstance(formula, Counted):
+        if formula.negated or formula.compare not in (">=", ">", "=") or formula.number[:1] not in "0123456789":
+            return False
+        return float(formula.number) > 0.0 or formula.compare == ">"
+    if isinstance(formula, Tallied):  # the others are NULL without rows, and so is the comparison
+        return any(kind != "count" for kind in formula.kinds)
+    if isinstance(formula, Absent):
+        return False
+    return (any if isinstance(formula, AllOf) else all)(_needs_a_row(part) for part in formula.parts)
+
+
+def _calls(node: Aggregated | Tally) -> tuple[Call, ...]:
+    return node.calls if isinstance(node, Tally) else (node.call,)
+
+
+def _aggregated(condition: Condition) -> list[Aggregated | Tally]:
+    if isinstance(condition, Aggregated | Tally):
+        return [condition]
+    if isinstance(condition, Not):
+        return _aggregated(condition.part)
+    return [found for part in condition.parts for found in _aggregated(part)] if isinstance(condition, All) else []
+
+
+def _on_keys(node: exp.Expr, keys: Sequence[tuple[exp.Expr, Output]], source: Source) -> exp.Expr:
+    """An expression of the grouping columns, over the columns of the groups."""
+    for key, output in keys:
+        if node == key:
+            return source.column(output)
+    if isinstance(node, exp.Column):
+        refuse(f"{node.name!r} beside GROUP BY", "it is not a function of the grouping columns")
+    copy = node.copy()
+    for name, value in node.args.items():
+        if isinstance(value, exp.Expr):
+            copy.set(name, _on_keys(value, keys, source))
+        elif isinstance(value, list):
+            copy.set(name, [_on_keys(v, keys, source) if isinstance(v, exp.Expr) else v for v in value])
+    return copy
+
+
+def scalar(context: Lifting, candidates: Source, condition: Aggregated | Tally, truth: bool) -> Formula:
+    """A comparison with a subquery that is one aggregate, for each candidate."""
+    assert condition.query is not None
+    if isinstance(condition, Tally):
+        parts = [column(ROW_ID, candidates.alias), condition.calls[0].argument or exp.Literal.number(1)]
+        shown = [Item("", None, part) for part in parts]
+        beside_it = [Leaf(certain_rows(candidates)), *condition.query.sources]
+        found = context.gathered(context.query(context, Select(shown, beside_it, condition.query.where), True))
+        owner, summed = (found.column(output) for output in found.columns)
+        return _tallied(context, condition, found, owner, [summed], candidates, list(condition.others), truth)
+    keyed = condition.correlated or any(True for _ in read_by(condition.other))
+    call = condition.call
+    items: list[exp.Expr] = [column(ROW_ID, candidates.alias) if keyed else exp.Literal.number(0)]
+    items += [call.argument] if call.argument is not None else []
+    constant = not any(True for _ in read_by(condition.other))
+    items += [] if constant else [condition.other]
+    beside = [Leaf(certain_rows(candidates))] if keyed else []
+    inner = Select(
+        [Item("", None, item) for item in items], [*beside, *condition.query.sources], condition.query.where
+    )  # fmt: skip
+    rows = context.gathered(context.query(context, inner, True))
+    value = rows.column(rows.columns[1]) if call.argument is not None else None
+    other = condition.other if constant else rows.column(rows.columns[-1])
+    group = Group(context, rows, rows.column(rows.columns[0]) if keyed else None, value, other)
+    number = _threshold(context, condition, candidates, condition.other)
+    return _formula(group, call, condition.compare, number, truth)
+
+
+def _tallied(
+    context: Lifting,
+    condition: Tally,
+    rows: Source,
+    number: exp.Expr,
+    values: Sequence[exp.Expr | None],
+    candidates: Source,
+    others: Sequence[exp.Expr],
+    truth: bool,
+) -> Formula:
+    """Aggregates of the rows, by candidate, compared as the condition says."""
+    items = [number]
+    for value in values:
+        items += [exp.Literal.number(1)] * 2 if value is None else _known(context, value)[::-1]
+    select = Select([Item("", None, item.copy()) for item in items], [Leaf(rows)])
+    sql, lineage = context.counting_statement(select, rows)
+    known = for_candidates(candidates, [], [])
+    known.items += [Item("", None, part) for other in others for part in _known(context, other)]
+    kinds = tuple(call.kind for call in condition.calls)
+    sides = (condition.left, condition.right)
+    return Tallied(sql, lineage, kinds, context.statement(known)[0], len(others), condition.compare, *sides, truth)
+
+
+def _known(context: Lifting, value: exp.Expr) -> list[exp.Expr]:
+    """(1 if the value is a number, 0 if it is NULL, -1 if it is a text; the number)."""
+    nothing = exp.Is(this=exp.paren(value.copy()), expression=exp.Null())
+    flag = exp.Case(ifs=[exp.If(this=nothing, true=exp.Literal.number(0))], default=exp.Literal.number(1))
+    if context.binding.dialect.affinities:  # a text compares with a number by its column's affinity
+        kind = exp.Anonymous(this="typeof", expressions=[value.copy()])
+        names = [exp.Literal.string(name) for name in ("integer", "real", "null")]
+        text = exp.If(this=exp.Not(this=exp.In(this=kind, expressions=names)), true=exp.Literal.number(-1))
+        flag.set("ifs", [text, *flag.args["ifs"]])
+    return [flag, exp.Coalesce(this=exp.cast(value.copy(), "DOUBLE"), expressions=[exp.Literal.number(0)])]
+
+
+def _threshold(context: Lifting, condition: Aggregated, candidates: Source, other: exp.Expr) -> str:
+    """What a COUNT is compared with: a number as text, or the SELECT of that of each candidate."""
+    if condition.call.kind != "count" or condition.compare is exp.Is:
+        return ""
+    inner = other.unnest()
+    negative = isinstance(inner, exp.Neg)
+    literal = inner.this.unnest() if negative else inner
+    if isinstance(literal, exp.Literal) and not literal.is_string:
+        return f"-{literal.this}" if negative else str(literal.this)
+    known = for_candidates(candidates, [], [])
+    known.items += [Item("", None, part) for part in _known(context, other)]
+    return context.statement(known)[0]
+
+
+def _formula(group: Group, call: Call, compare: type[exp.Binary], number: str, truth: bool) -> Formula:
+    """That the comparison of an aggregate is TRUE (FALSE, if not ``truth``)."""
+    if call.kind == "count":
+        if compare is exp.Is:
+            compare, number = exp.LT, "0"
+        return _count(group, call, compare, number, truth)
+    assert group.argument is not None
+    if compare is exp.Is:
+        some = group.exists(exp.Not(this=exp.Is(this=group.argument.copy(), expression=exp.Null())))
+        return Absent(some) if truth else some
+    largest = call.kind in ("max", "bool_or")
+    if not truth:
+        compare = NEGATED[compare]
+    return _extreme(group, compare if largest else MIRRORED.get(compare, compare), largest=largest)
+
+
+def _extreme(group: Group, compare: type[exp.Binary], *, largest: bool) -> Formula:
+    """That the largest value compares as asked; for the smallest all comparisons are turned around."""
+
+    def some(kind: type[exp.Binary]) -> Formula:
+        return group.compared(kind if largest else MIRRORED.get(kind, kind))
+
+    if compare in (exp.GT, exp.GTE):
+        return some(compare)
+    if compare in (exp.LT, exp.LTE):
+        return AllOf((some(compare), Absent(some(NEGATED[compare]))))
+    if compare is exp.EQ:
+        return AllOf((some(exp.EQ), Absent(some(exp.GT))))
+    return OneOf((some(exp.GT), AllOf((some(exp.LT), Absent(some(exp.GTE))))))
+
+
+def _count(group: Group, call: Call, compare: type[exp.Binary], number: str, truth: bool) -> Formula:
+    context, given = group.context, None
+    if group.argument is not None:
+        given = exp.Not(this=exp.Is(this=exp.paren(group.argument.copy()), expression=exp.Null()))
+    select = group.select(given)
+    if call.distinct:
+        assert group.argument is not None
+        order = exp.Order(expressions=[exp.Ordered(this=group.argument.copy())])
+        select.identity = [exp.Window(this=exp.DenseRank(), order=order)]
+    sql, lineage = context.counting_statement(select, group.rows)
+    keyed = group.number is not None
+    return Counted(sql, lineage, SIGNS[compare], number, keyed, call.distinct, not truth)  # type: ignore[arg-type]
