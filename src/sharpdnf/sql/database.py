@@ -39,6 +39,7 @@ from sharpdnf.sql.parse.allowed import check_functions
 from sharpdnf.sql.parse.faithful import standing
 from sharpdnf.sql.parse.text import parse_select
 from sharpdnf.sql.plan import Plan, make_plan
+from sharpdnf.sql.planned import Planned
 from sharpdnf.sql.reach import Links, Reach, make_reach, network_answers, read_links
 from sharpdnf.sql.refusal import refuse
 from sharpdnf.sql.summed import SummedAnswers, summed
@@ -46,6 +47,7 @@ from sharpdnf.sql.topk import decide
 from sharpdnf.sql.uncertain import (
     COPY,
     Declared,
+    changed,
     check_present,
     copy_path,
     current,
@@ -53,7 +55,6 @@ from sharpdnf.sql.uncertain import (
     describe_row,
     drop,
     fetch_rows,
-    has_changed,
     layout,
 )
 from sharpdnf.sql.ways import CIRCUIT, CLOSED, LINEAGE, NETWORK, WORLDS, Route, choose
@@ -84,6 +85,7 @@ class ProbDB:
         """The temporary views that ``uncertain(query=...)`` made, by the key of their relation."""
         self.readings = 0
         """How often all numbers were given anew: older answers have other ones."""
+        self._planned = Planned(backend)
         self._closed = False
         self._evidence: tuple[Evidence, ...] = ()
 
@@ -271,6 +273,10 @@ class ProbDB:
         self, query: str, options: Options, way: str | None = None, after: Route | None = None
     ) -> tuple[Plan | ClosedPlan | Reach | Script, Route]:
         """The plan of the strongest way that can answer a query, and why no stronger one can."""
+        if after is None:
+            kept = self._planned.get((query, way, options.aggregates), self._declared)
+            if kept is not None:
+                return kept[0], kept[1]
         uncertain = self._uncertain()
         found: tuple[Plan | ClosedPlan | Reach | Script, Route] = choose(
             [
@@ -283,6 +289,8 @@ class ProbDB:
             way,
             after,
         )
+        if after is None:
+            self._planned.keep((query, way, options.aggregates), found, self._declared)
         return found
 
     def _plan(self, query: str, *, circuits: bool) -> Plan:
@@ -343,7 +351,8 @@ class ProbDB:
         for _ in range(ATTEMPTS):
             known = [make_plan(entry.sql, self.backend, self._uncertain()) for entry in evidence]
             with self.backend.snapshot():
-                renamed = self._brought_up_to_date("\n".join(p.text for p in (plan, *known)))
+                text = "\n".join(p.text for p in (plan, *known))
+                renamed = self._brought_up_to_date(text, unchanged=plan is self._planned.last)
                 if renamed is not None:
                     current = plan.renamed(renamed)
                     needed = bool(plan.steps or evidence)
@@ -356,6 +365,7 @@ class ProbDB:
                         parts.append(parts_of(events.gates, answers, entry))
                     return current, found, events, np.concatenate(parts)
             self.refresh()
+            self._planned.forget()
             plan = again()
         raise SQLError("the uncertain tables change faster than the query can be planned")
 
@@ -396,21 +406,24 @@ class ProbDB:
                 script = make_script(query, self.backend, self._uncertain())
         raise SQLError("the uncertain tables change faster than the query can be planned")
 
-    def _brought_up_to_date(self, text: str) -> dict[str, str] | None:
+    def _brought_up_to_date(self, text: str, *, unchanged: bool = False) -> dict[str, str] | None:
         """Reads the tables of SQL anew whose rows have changed: old and new names of the numbered rows; None if the
-        query must be planned anew, as a table has other columns."""
+        query must be planned anew, as a table has other columns. ``unchanged``: no table has."""
         tables = list(self._declared.items())
         present = check_present(self.backend, [d for _, d in tables], planned=True)
         copies = set(COPY.findall(text))
         renamed: dict[str, str] = {}
-        for (key, old), there in zip(tables, present, strict=True):
-            if old.copy not in copies:
+        read = [(key, old, there) for (key, old), there in zip(tables, present, strict=True) if old.copy in copies]
+        for _, old, _ in read:
+            relation = old.uncertain.relation
+            same = unchanged and relation.definition is None
+            if self._wasted() > SPARE or not (same or layout(self.backend, relation) == old.layout):
+                return None
+        others = changed(self.backend, [old for _, old, _ in read], text)
+        for (key, old, there), other in zip(read, others, strict=True):
+            if there and not other:
                 continue
             relation = old.uncertain.relation
-            if layout(self.backend, relation) != old.layout or self._wasted() > SPARE:
-                return None
-            if there and not has_changed(self.backend, old, text):
-                continue
             self._check_shared(relation, set(self._declared) - {key})
             new = self._read(key, relation, old.probability.text, old.block_columns)
             renamed[old.copy] = new.copy

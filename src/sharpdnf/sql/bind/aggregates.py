@@ -2,7 +2,7 @@
 
 What compares one aggregate with a value that is the same for all rows aggregated is bound as ``Aggregated``, under AND,
 OR and NOT: MIN and MAX come down to whether rows of some kind are there, COUNT to how many. SUM, AVG, and sums,
-differences and products of several aggregates are a ``Tally``. The rest is refused.
+differences and products of several aggregates are a ``Combined``. The rest is refused.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sharpdnf.sql.backends.names import column
 from sharpdnf.sql.bind.context import Binding
 from sharpdnf.sql.bind.scope import Scope, UnknownColumn
 from sharpdnf.sql.bind.tables import Environment, children
-from sharpdnf.sql.bind.tree import Aggregated, All, AnyOf, Call, Condition, Item, Kind, Not, Plain, Select, Tally
+from sharpdnf.sql.bind.tree import Aggregated, All, AnyOf, Call, Combined, Condition, Item, Kind, Not, Plain, Select
 from sharpdnf.sql.parse.allowed import check_structure
 from sharpdnf.sql.refusal import refuse
 
@@ -79,11 +79,11 @@ def compared(
     if call.kind in ("sum", "avg") and compare is not exp.Is:
         if call.distinct:
             refuse(f"{call.kind.upper()}(DISTINCT) in a condition", INSTEAD)
-        return Tally((call,), (other,), compare, column("_agg0"), column("_oth0"), query, correlated)
+        return Combined((call,), (other,), compare, column("_agg0"), column("_oth0"), query, correlated)
     return Aggregated(call, compare, other, query, correlated)
 
 
-def _tally(context: Binding, node: exp.Expr, env: Environment, scope: Scope) -> Tally:
+def _tally(context: Binding, node: exp.Expr, env: Environment, scope: Scope) -> Combined:
     """A comparison of arithmetic over aggregates."""
     if not isinstance(node, COMPARISONS):
         refuse(f"HAVING {node.sql()[:80]}", INSTEAD)
@@ -108,7 +108,7 @@ def _tally(context: Binding, node: exp.Expr, env: Environment, scope: Scope) -> 
         return column(f"_oth{len(others) - 1}")
 
     left, right = template(node.this), template(node.expression)
-    return Tally(tuple(calls), tuple(others), type(node), left, right)
+    return Combined(tuple(calls), tuple(others), type(node), left, right)
 
 
 def _affirmed(node: exp.Expr) -> exp.Expr:

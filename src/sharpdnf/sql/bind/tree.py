@@ -316,7 +316,7 @@ class Aggregated:
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class Combined:
     """Compares arithmetic over several aggregates of the same rows, and over values that do not depend on the rows."""
 
     calls: tuple[Call, ...]
@@ -338,7 +338,7 @@ class Tally:
         return False
 
 
-Condition = Plain | Member | Aggregated | Tally | Not | All | AnyOf
+Condition = Plain | Member | Aggregated | Combined | Not | All | AnyOf
 
 
 # ---- queries

@@ -17,6 +17,8 @@ from sqlglot import exp
 BASE = "_sharpdnf_base"
 """Stands in the SQL of a stage for the first number of its rows, which is known when it runs."""
 
+Sign = Literal[">=", ">", "<=", "<", "=", "<>"]
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
@@ -59,7 +61,7 @@ class Counted:
 
     sql: str
     lineage: int
-    compare: Literal[">=", ">", "<=", "<", "=", "<>"]
+    compare: Sign
     number: str
     """The SELECT of (candidate, 1 if the number is known and -1 if it is none, the number); or the number as text."""
     keyed: bool = True

@@ -20,6 +20,7 @@ from sharpdnf.sql.bind.tree import (
     All,
     AnyOf,
     Certain,
+    Combined,
     Condition,
     FromItem,
     Item,
@@ -31,7 +32,6 @@ from sharpdnf.sql.bind.tree import (
     Select,
     SetOperation,
     Source,
-    Tally,
     sources_of,
 )
 from sharpdnf.sql.emit.stages import Absent, AllOf, Decision, Formula, OneOf
@@ -133,7 +133,7 @@ def _formula(context: Lifting, candidates: Source, condition: Condition, truth: 
     if isinstance(condition, All):
         parts = tuple(_formula(context, candidates, part, truth) for part in condition.parts)
         return OneOf(parts) if isinstance(condition, AnyOf) == truth else AllOf(parts)
-    if isinstance(condition, Aggregated | Tally):
+    if isinstance(condition, Aggregated | Combined):
         return scalar(context, candidates, condition, truth)
     if isinstance(condition, Plain):
         expression = condition.expression if truth else exp.Not(this=exp.paren(condition.expression.copy()))

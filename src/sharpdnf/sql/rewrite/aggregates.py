@@ -15,10 +15,13 @@ from sqlglot import exp
 
 from sharpdnf.sql.backends.names import bare_value, column
 from sharpdnf.sql.backends.protocol import ROW_ID
+from sharpdnf.sql.bind.aggregates import MIRRORED
+from sharpdnf.sql.bind.conditions import NEGATED
 from sharpdnf.sql.bind.tree import (
     Aggregated,
     All,
     Call,
+    Combined,
     Condition,
     Item,
     Leaf,
@@ -27,20 +30,20 @@ from sharpdnf.sql.bind.tree import (
     Plain,
     Select,
     Source,
-    Tally,
 )
-from sharpdnf.sql.emit.stages import Absent, AllOf, Counted, Decision, Formula, Found, OneOf, Tallied
+from sharpdnf.sql.emit.stages import Absent, AllOf, Counted, Decision, Formula, Found, OneOf, Sign, Tallied
 from sharpdnf.sql.refusal import refuse
 from sharpdnf.sql.rewrite.columns import read_by
 from sharpdnf.sql.rewrite.lifting import Lifting, certain_rows, for_candidates
 
-MIRRORED: dict[type[exp.Binary], type[exp.Binary]] = {
-    exp.GT: exp.LT, exp.GTE: exp.LTE, exp.LT: exp.GT, exp.LTE: exp.GTE,
-}  # fmt: skip
-NEGATED: dict[type[exp.Binary], type[exp.Binary]] = {
-    exp.EQ: exp.NEQ, exp.NEQ: exp.EQ, exp.GT: exp.LTE, exp.LTE: exp.GT, exp.LT: exp.GTE, exp.GTE: exp.LT,
-}  # fmt: skip
-SIGNS = {exp.GT: ">", exp.GTE: ">=", exp.LT: "<", exp.LTE: "<=", exp.EQ: "=", exp.NEQ: "<>"}
+SIGNS: dict[type[exp.Binary], Sign] = {
+    exp.GT: ">",
+    exp.GTE: ">=",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +100,7 @@ def having(context: Lifting, query: Select) -> Select:
         if isinstance(condition, Plain):
             plain = Plain(_on_keys(condition.expression, keys, groups))
             return context.formula(context, groups, plain, truth)
-        if isinstance(condition, Tally) and condition.query is None:
+        if isinstance(condition, Combined) and condition.query is None:
             values = [raw.column(places[id(call)]) if id(call) in places else None for call in condition.calls]
             others = [_on_keys(other, keys, groups) for other in condition.others]
             return _tallied(context, condition, raw, column(ROW_ID, raw.alias), values, groups, others, truth)
@@ -133,12 +136,12 @@ def _needs_a_row(formula: Formula) -> bool:
     return (any if isinstance(formula, AllOf) else all)(_needs_a_row(part) for part in formula.parts)
 
 
-def _calls(node: Aggregated | Tally) -> tuple[Call, ...]:
-    return node.calls if isinstance(node, Tally) else (node.call,)
+def _calls(node: Aggregated | Combined) -> tuple[Call, ...]:
+    return node.calls if isinstance(node, Combined) else (node.call,)
 
 
-def _aggregated(condition: Condition) -> list[Aggregated | Tally]:
-    if isinstance(condition, Aggregated | Tally):
+def _aggregated(condition: Condition) -> list[Aggregated | Combined]:
+    if isinstance(condition, Aggregated | Combined):
         return [condition]
     if isinstance(condition, Not):
         return _aggregated(condition.part)
@@ -161,10 +164,10 @@ def _on_keys(node: exp.Expr, keys: Sequence[tuple[exp.Expr, Output]], source: So
     return copy
 
 
-def scalar(context: Lifting, candidates: Source, condition: Aggregated | Tally, truth: bool) -> Formula:
+def scalar(context: Lifting, candidates: Source, condition: Aggregated | Combined, truth: bool) -> Formula:
     """A comparison with a subquery that is one aggregate, for each candidate."""
     assert condition.query is not None
-    if isinstance(condition, Tally):
+    if isinstance(condition, Combined):
         parts = [column(ROW_ID, candidates.alias), condition.calls[0].argument or exp.Literal.number(1)]
         shown = [Item("", None, part) for part in parts]
         beside_it = [Leaf(certain_rows(candidates)), *condition.query.sources]
@@ -178,9 +181,7 @@ def scalar(context: Lifting, candidates: Source, condition: Aggregated | Tally, 
     constant = not any(True for _ in read_by(condition.other))
     items += [] if constant else [condition.other]
     beside = [Leaf(certain_rows(candidates))] if keyed else []
-    inner = Select(
-        [Item("", None, item) for item in items], [*beside, *condition.query.sources], condition.query.where
-    )  # fmt: skip
+    inner = Select([Item("", None, item) for item in items], [*beside, *condition.query.sources], condition.query.where)
     rows = context.gathered(context.query(context, inner, True))
     value = rows.column(rows.columns[1]) if call.argument is not None else None
     other = condition.other if constant else rows.column(rows.columns[-1])
@@ -191,7 +192,7 @@ def scalar(context: Lifting, candidates: Source, condition: Aggregated | Tally, 
 
 def _tallied(
     context: Lifting,
-    condition: Tally,
+    condition: Combined,
     rows: Source,
     number: exp.Expr,
     values: Sequence[exp.Expr | None],
@@ -280,4 +281,4 @@ def _count(group: Group, call: Call, compare: type[exp.Binary], number: str, tru
         select.identity = [exp.Window(this=exp.DenseRank(), order=order)]
     sql, lineage = context.counting_statement(select, group.rows)
     keyed = group.number is not None
-    return Counted(sql, lineage, SIGNS[compare], number, keyed, call.distinct, not truth)  # type: ignore[arg-type]
+    return Counted(sql, lineage, SIGNS[compare], number, keyed, call.distinct, not truth)

@@ -11,6 +11,7 @@ from sharpdnf.sql.bind.tree import (
     Aggregated,
     All,
     Certain,
+    Combined,
     Condition,
     FromItem,
     Item,
@@ -23,7 +24,6 @@ from sharpdnf.sql.bind.tree import (
     Query,
     Select,
     SetOperation,
-    Tally,
 )
 
 Column = tuple[str, str]
@@ -51,7 +51,7 @@ def read_by(node: exp.Expr | Condition | Query | FromItem) -> Iterator[Column]:
             yield from read_by(node.call.argument)
         if node.query is not None:
             yield from read_by(node.query)
-    elif isinstance(node, Tally):
+    elif isinstance(node, Combined):
         for value in [*node.others, *(call.argument for call in node.calls if call.argument is not None)]:
             yield from read_by(value)
         if node.query is not None:
@@ -108,7 +108,7 @@ class Replacing:
             return replace(
                 node, call=replace(node.call, argument=argument), other=self.expression(node.other), query=query
             )
-        if isinstance(node, Tally):
+        if isinstance(node, Combined):
             calls = tuple(
                 replace(call, argument=self.expression(call.argument)) if call.argument is not None else call
                 for call in node.calls

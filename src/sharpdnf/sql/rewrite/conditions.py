@@ -19,6 +19,7 @@ from sharpdnf.sql.bind.tree import (
     Aggregated,
     All,
     AnyOf,
+    Combined,
     Condition,
     FromItem,
     Item,
@@ -27,7 +28,6 @@ from sharpdnf.sql.bind.tree import (
     Not,
     Plain,
     Select,
-    Tally,
 )
 from sharpdnf.sql.emit.sql import complete, emit_select
 from sharpdnf.sql.refusal import refuse
@@ -49,9 +49,7 @@ class Way:
 def combine(left: list[Way], right: list[Way]) -> list[Way]:
     """Both must hold: every pair."""
     _check_size(len(left) * len(right))
-    return [
-        Way(a.items + b.items, a.conditions + b.conditions, a.lineage + b.lineage) for a, b in product(left, right)
-    ]  # fmt: skip
+    return [Way(a.items + b.items, a.conditions + b.conditions, a.lineage + b.lineage) for a, b in product(left, right)]
 
 
 def _check_size(count: int) -> None:
@@ -78,7 +76,7 @@ def ways(context: Rewriting, condition: Condition, *, positive: bool = True) -> 
         if isinstance(condition, AnyOf) and condition.compared:
             _check_types(context, found, condition.compared)
         return found
-    if isinstance(condition, Aggregated | Tally):
+    if isinstance(condition, Aggregated | Combined):
         refuse("an aggregate over uncertain rows in a condition", "it cannot stand here")
     if not positive:
         refuse(
