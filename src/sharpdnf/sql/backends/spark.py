@@ -342,6 +342,12 @@ class Spark:
 
     # ---- rows
 
+    def looked_up(self) -> frozenset[str]:
+        return frozenset()
+
+    def state(self, names: frozenset[str]) -> object:
+        return None  # Spark does not tell when a view or a function is made anew
+
     def version(self) -> object:
         return None
 
@@ -351,7 +357,10 @@ class Spark:
         except SQLError:
             return None
 
-    def contents(self, item: exp.Expr, columns: Sequence[tuple[str, str]], prob: exp.Expr) -> object:
+    def contents(self, asked: Sequence[str]) -> list[object]:
+        return [self.rows(query) for query in asked]
+
+    def contents_query(self, item: exp.Expr, columns: Sequence[tuple[str, str]], prob: exp.Expr) -> str:
         """Of the values and, for floats and nested values, of their texts: 0.0 and -0.0 have one hash."""
         parts = []
         for name, kind in columns:
@@ -362,7 +371,7 @@ class Spark:
             parts.append(f"{value} IS NULL")  # a hash passes over NULLs
         p = prob.sql("spark")
         row = f"CAST(xxhash64({', '.join(parts)}) AS DECIMAL(38, 0))"
-        return self.rows(f"SELECT count(*), sum({row}) FROM {item.sql('spark')} WHERE {p} <> 0 OR {p} IS NULL")
+        return f"SELECT count(*), sum({row}) FROM {item.sql('spark')} WHERE {p} <> 0 OR {p} IS NULL"
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
