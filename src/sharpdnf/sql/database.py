@@ -102,7 +102,7 @@ class ProbDB:
                 self.backend.execute(f"DROP VIEW IF EXISTS {view}")
         self._closed = True
         if self._ours:
-            self.backend.connection.close()
+            self.backend.close()
 
     def _check_open(self) -> None:
         if self._closed:
@@ -341,14 +341,15 @@ class ProbDB:
     def _numbered(self, plan: Plan) -> Iterator[None]:
         """The temporary tables of numbered rows that a plan reads beside those of the uncertain tables."""
         made: list[str] = []
+        dialect = self.backend.dialect
         try:
             for name, select in plan.numbered:
-                made.append(quoted(name).sql(self.backend.dialect.name))
-                self.backend.execute(f"CREATE TEMP TABLE {made[-1]} AS {select.sql(self.backend.dialect.name)}")
+                made.append(quoted(name).sql(dialect.name))
+                self.backend.execute(dialect.create.format(made[-1], select.sql(dialect.name)))
             yield
         finally:
             for name in made:
-                self.backend.execute(f"DROP TABLE IF EXISTS {name}")
+                self.backend.execute(dialect.drop.format(name))
 
     def _lineage(
         self, again: Callable[[], Plan], plan: Plan, evidence: tuple[Evidence, ...] = ()
@@ -539,7 +540,10 @@ class ProbDB:
                 except UnsupportedSQL as error:  # only the rows tell whether they are a network
                     chosen, route = self._choose(query, options, way, route.refused(str(error)))
             if isinstance(chosen, Plan):
-                row = None if evidence or ran is not None else self._summed(chosen)
+                plain = not evidence and ran is None
+                if plain and self.backend.dialect.counts_in_place and chosen.one_by_one:
+                    return self._in_place(query, chosen, options, route)
+                row = self._summed(chosen) if plain else None
                 if row is not None:
                     return SummedAnswers(row, chosen, self, route)
                 plan, found, events, parts = ran or self._lineage(
@@ -572,6 +576,20 @@ class ProbDB:
         answers.route, answers.given = route, bool(evidence)
         return answers
 
+    def _in_place(self, query: str, plan: Plan, options: Options, route: Route) -> Answers:
+        """Answers that stay where the lineage is, about the data of one moment."""
+        from sharpdnf.sql.distributed import count_in_place
+
+        for _ in range(ATTEMPTS):
+            renamed = self._brought_up_to_date(plan.text)
+            if renamed is not None:
+                answers = count_in_place(self, plan.renamed(renamed), self.known_rows(), options)
+                answers.route = route
+                return answers
+            self.refresh()
+            plan = self._plan(query, circuits=False)
+        raise SQLError("the uncertain tables change faster than the query can be planned")
+
     def _run(self, plan: Plan, events: Events | None) -> LineageRows:
         """The lineage rows of a plan; where it has stages, ``events`` learns what their numbers mean."""
         tables = [step.name for step in plan.steps if not isinstance(step, Decision)]
@@ -583,7 +601,7 @@ class ProbDB:
                 return self.backend.lineage(plan.sql, plan.shape)
         finally:
             for name in made:
-                self.backend.execute(f"DROP TABLE IF EXISTS {name}")
+                self.backend.execute(self.backend.dialect.drop.format(name))
 
     def _answers(
         self, plan: Plan, found: LineageRows, formulas: AnyFormulas, counts: Counts, kept: IntArray, options: Options,

@@ -79,6 +79,21 @@ class Plan:
         return None if self.limit is None else self.limit + self.offset
 
     @property
+    def one_by_one(self) -> bool:
+        """Whether each answer is counted and shown whatever the others are. Thresholds, LIMIT, expected values and
+        expressions of prob() look at all answers together."""
+        together = (
+            self.cuts
+            or self.last is not None
+            or self.offset
+            or self.expected
+            or self.always
+            or self.numbered
+            or self.steps
+        )
+        return not together and not self.computed.wanted and self.shape.shown > 0
+
+    @property
     def top(self) -> int | None:
         """How many answers are chosen by their probability; None where other things decide."""
         by_prob = bool(self.order) and self.order[0].column == PROB
@@ -108,6 +123,9 @@ def make_plan(
     try:
         written = written_back(writable(tree.root(), catalog.dialect), catalog.dialect)
         plan = _make_plan(sql, tree, catalog, uncertain, circuits=circuits)
+        if plan.steps and not catalog.dialect.stages:
+            refuse("negation over uncertain rows on this database",
+                   "its candidates would be numbered anew whenever it computes them")  # fmt: skip
         check_faithful(sql, written, catalog)  # last: what the rewriter has to say is clearer
         return plan
     except RecursionError:

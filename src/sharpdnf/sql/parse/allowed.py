@@ -139,6 +139,8 @@ def check_call(node: exp.Func, functions: Functions) -> None:
     name = (node.name if isinstance(node, exp.Anonymous) else node.sql_name()).lower()
     if name in PROBABILITY_FUNCTIONS:
         refuse(f"{name}() here", PLACES[name == "prob"])
+    if name in functions.row_makers:
+        refuse(f"{name}()", "it makes rows or columns")
     if name in functions.aggregates:
         refuse(f"the aggregate {name}()", "its value depends on which uncertain rows exist; over them only "
                "expected_count() and expected_sum(x), alone in the select list, are defined")  # fmt: skip
