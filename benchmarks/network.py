@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from sharpdnf.fronts import network
-from sharpdnf.fronts.links import Network, read_network
+from sharpdnf.fronts.links import LinkNetwork, read_network
 
 RESULTS = Path(__file__).parent / "results"
 SEEDS = 3
@@ -50,7 +50,7 @@ COLUMNS = (
 Row = dict[str, Any]
 
 
-def random_network(links: int, p: float, directed: bool = False, node_prob: float | None = None) -> Network:
+def random_network(links: int, p: float, directed: bool = False, node_prob: float | None = None) -> LinkNetwork:
     """Five links a node, so that most nodes are in one component at the probabilities used here."""
     rng = np.random.default_rng(links)
     ends = rng.integers(links // 5, size=(links, 2))
@@ -58,12 +58,12 @@ def random_network(links: int, p: float, directed: bool = False, node_prob: floa
     return read_network(np.column_stack([ends, np.full(links, p)]), directed=directed, node_prob=works)
 
 
-def grid(side: int, p: float) -> Network:
+def grid(side: int, p: float) -> LinkNetwork:
     across = [(i * side + j, i * side + j + 1, p) for i in range(side) for j in range(side - 1)]
     return read_network(across + [(i * side + j, (i + 1) * side + j, p) for i in range(side - 1) for j in range(side)])
 
 
-def seconds_of_a_pass(graph: Network) -> float:
+def seconds_of_a_pass(graph: LinkNetwork) -> float:
     """The least of several gathers of a double over all links, from both of their ends."""
     values, best = np.random.default_rng(0).random(graph.num_nodes), math.inf
     for _ in range(7):
@@ -78,7 +78,7 @@ def timed(call: Callable[[], Any]) -> tuple[Any, float]:
     return call(), time.process_time() - started
 
 
-def row(part: str, name: str, graph: Network, asked: str, **options: Any) -> Row:
+def row(part: str, name: str, graph: LinkNetwork, asked: str, **options: Any) -> Row:
     """One reliability: what was promised, its interval, and its cost in seconds of the processor."""
     answer, seconds = timed(lambda: network.reliability(graph, **options, threads=1, timeout=SECONDS))
     rare = options.get("of") == "complement"
@@ -115,7 +115,7 @@ def large(links: int) -> Iterator[Row]:
     yield from whole(random_network(links, 0.6))
 
 
-def whole(graph: Network) -> Iterator[Row]:
+def whole(graph: LinkNetwork) -> Iterator[Row]:
     """All nodes at once, and the expected number of nodes."""
     one, common = seconds_of_a_pass(graph), {"nodes": graph.num_nodes, "links": graph.num_links, "part": "large"}
     asked: dict[str, Any] = {"epsilon": 0.1, "delta": 0.05, "rng": 1, "threads": 1}

@@ -121,6 +121,30 @@ def test_only_the_command_line_prints() -> None:
             assert not printing, path
 
 
+def class_homes(package: Path) -> dict[str, list[str]]:
+    """The modules that define a class of each name at their top level, the names that begin with _ included."""
+    homes: dict[str, list[str]] = {}
+    for path in sorted(package.rglob("*.py")):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef):
+                homes.setdefault(node.name, []).append(str(path.relative_to(package)))
+    return homes
+
+
+def test_a_class_name_means_one_thing_in_the_whole_package() -> None:
+    homes = class_homes(PACKAGE)
+    assert len(homes) > 100
+    assert not {name: modules for name, modules in homes.items() if len(modules) > 1}
+
+
+def test_a_class_name_that_means_two_things_is_found(tmp_path: Path) -> None:
+    for room in ("fronts", "learn"):
+        (tmp_path / room).mkdir()
+        (tmp_path / room / "model.py").write_text("class Network: ...\n")
+    twice = {name: modules for name, modules in class_homes(tmp_path).items() if len(modules) > 1}
+    assert twice == {"Network": ["fronts/model.py", "learn/model.py"]}
+
+
 def test_public_names_are_not_modules() -> None:
     """Importing a module sets the package's attribute of that name, whatever was there."""
     assert not set(sharpdnf.__all__) & {path.stem for path in PACKAGE.glob("*.py")}

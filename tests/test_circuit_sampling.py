@@ -20,7 +20,7 @@ from circuit_oracle import (
 from scipy import stats
 
 from sharpdnf import count
-from sharpdnf.engines.circuit_auto import Asked, count_output
+from sharpdnf.engines.circuit_auto import CircuitAsked, count_output
 from sharpdnf.engines.circuit_sampling import kl_interval, looks_at, mixture_interval
 from sharpdnf.estimate import Limit
 
@@ -47,7 +47,7 @@ def test_sampling_against_enumeration(guarantee: str, estimator: str) -> None:
 def test_relative_answers_fail_as_seldom_as_they_promise(estimator: str) -> None:
     circuit, epsilon, delta, seeds = a_and_not_b(8, 0.2), 0.4, 0.2, 1000
     truth = circuit_log_prob(circuit)
-    asked = Asked("sampling", "relative", epsilon, delta, 0, Limit(), estimator)
+    asked = CircuitAsked("sampling", "relative", epsilon, delta, 0, Limit(), estimator)
     errors = [
         abs(math.exp(count_output(circuit, replace(asked, seed=seed)).log_prob - truth) - 1.0) for seed in range(seeds)
     ]
@@ -61,7 +61,7 @@ def test_relative_answers_fail_as_seldom_as_they_promise(estimator: str) -> None
 def test_additive_answers_fail_as_seldom_as_they_promise(p: float) -> None:
     circuit, epsilon, delta, seeds = a_and_not_b(8, p), 0.02, 0.2, 1000
     truth = math.exp(circuit_log_prob(circuit))
-    asked = Asked("sampling", "additive", epsilon, delta, 0, Limit(), "direct")
+    asked = CircuitAsked("sampling", "additive", epsilon, delta, 0, Limit(), "direct")
     found = [count_output(circuit, replace(asked, seed=seed)) for seed in range(seeds)]
     failed = sum(abs(estimate.prob - truth) > epsilon for estimate in found)
     assert failed <= stats.binom.isf(1e-7, seeds, delta)
@@ -73,7 +73,7 @@ def test_a_biased_sampler_fails() -> None:
     """The tests above see a bias a little below epsilon."""
     circuit, epsilon, delta, seeds = a_and_not_b(8, 0.2), 0.4, 0.2, 1000
     truth = circuit_log_prob(circuit)
-    asked = Asked("sampling", "relative", epsilon, delta, 0, Limit(), "direct")
+    asked = CircuitAsked("sampling", "relative", epsilon, delta, 0, Limit(), "direct")
     found = [count_output(circuit, replace(asked, seed=seed)).log_prob + math.log(1.35) for seed in range(seeds)]
     assert sum(abs(math.exp(x - truth) - 1.0) > epsilon for x in found) > stats.binom.isf(1e-7, seeds, delta)
     wrong = count(circuit).replace(log_prob=circuit_log_prob(circuit) + math.log(1.25), guarantee="relative")
@@ -84,7 +84,7 @@ def test_a_biased_sampler_fails() -> None:
 def test_rare_events_need_few_draws() -> None:
     """Additive draws stop early; a DNF that contains the event makes 'A and not B' as cheap as P(not B given A)."""
     circuit = a_and_not_b(12, 0.01)
-    asked = Asked("sampling", "additive", 0.01, 0.05, 3, Limit(), "direct")
+    asked = CircuitAsked("sampling", "additive", 0.01, 0.05, 3, Limit(), "direct")
     looks, (most, _, _) = looks_at(0.01, 0.05)
     assert count_output(circuit, asked).samples <= most / 8
     assert looks[0][0] == 512

@@ -20,7 +20,7 @@ def one_quarter(dnf: DNF, **options: object) -> tuple[float, None]:
     return math.log(0.25), None
 
 
-def label_all(labels: Labels, examples: Sequence[sets.Member]) -> None:
+def label_all(labels: Labels, examples: Sequence[sets.SetMember]) -> None:
     for what in examples:
         labels.get(what, sets.draw(what))
         labels.save()

@@ -15,13 +15,13 @@ from pyarrow import parquet
 from scipy import sparse
 
 from sharpdnf.errors import InvalidNetwork, SharpDNFError
-from sharpdnf.fronts.links import Network, read_network, read_node_prob
+from sharpdnf.fronts.links import LinkNetwork, read_network, read_node_prob
 
 ROWS = [(1, 2, 0.9), (2, 3, 0.8), (1, 3, 0.5), (3, 4, 1.0), (2, 3, 0.25)]
 COLUMNS = {"source": [u for u, _, _ in ROWS], "target": [v for _, v, _ in ROWS], "prob": [p for *_, p in ROWS]}
 
 
-def links_of(network: Network) -> list[tuple[object, object, float]]:
+def links_of(network: LinkNetwork) -> list[tuple[object, object, float]]:
     ends = zip(network.tail, network.head, network.prob.tolist(), strict=True)
     return [(network.nodes[u], network.nodes[v], p) for u, v, p in ends]
 

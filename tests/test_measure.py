@@ -58,7 +58,7 @@ def test_an_interrupt_keeps_the_rows_that_are_done(tmp_path: Path) -> None:
     class Interrupted:
         model, weights = "paper", "ab"
 
-        def rows(self, missing: Sequence[sets.Member]) -> Iterator[list[Row]]:
+        def rows(self, missing: Sequence[sets.SetMember]) -> Iterator[list[Row]]:
             assert len(missing) == len(examples)
             yield [row]
             raise KeyboardInterrupt

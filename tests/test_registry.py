@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
+from functools import partial
 from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ import numpy as np
 import pytest
 
 import sharpdnf
-from sharpdnf import DNF, count
+from sharpdnf import DNF, count, faulttree, network, problog
 from sharpdnf.engines import registry
 from sharpdnf.errors import UnknownEngine
 from sharpdnf.estimate import Limit
@@ -71,6 +73,38 @@ def test_a_seed_is_called_rng() -> None:
         sharpdnf.count(DNF_OF_TWO, seed=3)
     with pytest.raises(ValueError, match="rng=3 instead of seed=3"):
         sharpdnf.count(sharpdnf.Circuit.from_dnf(DNF_OF_TWO), seed=3)
+
+
+LINKS = [("a", "b", 0.5)]
+SEEDED: dict[str, Callable[..., object]] = {
+    "marginals": partial(sharpdnf.marginals, DNF_OF_TWO),
+    "influence": partial(sharpdnf.influence, DNF_OF_TWO),
+    "sample_models": partial(sharpdnf.sample_models, DNF_OF_TWO, 1),
+    "count_many": partial(sharpdnf.count_many, [DNF_OF_TWO]),
+    "count_weights": partial(sharpdnf.count_weights, DNF_OF_TWO, [[0.5, 0.5, 0.5]]),
+    "conditional": partial(sharpdnf.conditional, DNF_OF_TWO, DNF_OF_TWO),
+    "reliability": partial(network.reliability, LINKS),
+    "reached": partial(network.reached, LINKS, "a"),
+    "expected_reached": partial(network.expected_reached, LINKS, "a"),
+    "probability": faulttree.reads("top := a & b; p(a) = 0.5; p(b) = 0.5;").probability,
+    "uncertainty": faulttree.reads("top := a & b; p(a) = 0.5; p(b) = 0.5;").uncertainty,
+    "query": partial(problog.query, "0.5::a. query(a)."),
+    "learn": partial(problog.learn, "t(0.5)::a.", ["evidence(a)."]),
+}
+
+
+@pytest.mark.parametrize("name", SEEDED)
+def test_every_function_that_draws_says_how_a_seed_is_given(name: str) -> None:
+    for option in ("seed", "random_state"):
+        with pytest.raises(ValueError, match=f"write rng=3 instead of {option}=3"):
+            SEEDED[name](**{option: 3})
+
+
+def test_an_option_that_a_function_does_not_have() -> None:
+    with pytest.raises(TypeError, match=r"posterior\(\) has no option 'epsilom': did you mean 'epsilon'"):
+        sharpdnf.marginals(DNF_OF_TWO, epsilom=0.1)
+    with pytest.raises(TypeError, match=r"importance\(\) has no option 'seed'"):  # it draws nothing
+        network.importance(LINKS, "a", "b", seed=3)  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")

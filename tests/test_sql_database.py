@@ -182,3 +182,10 @@ def test_one_sqlite_file_under_two_names(tmp_path: Path) -> None:
     found.uncertain("main.e", prob="p")
     assert found.sql("SELECT a FROM two.e").prob.tolist() == [0.5]
     assert found.sql("SELECT a FROM e").prob.tolist() == [0.5]
+
+
+def test_sql_says_how_a_seed_is_given() -> None:
+    with pytest.raises(ValueError, match="write rng=3 instead of seed=3"):
+        sharpdnf.connect().sql("SELECT 1", seed=3)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"sql\(\) has no option 'epsilom': did you mean 'epsilon'"):
+        sharpdnf.connect().sql("SELECT 1", epsilom=3)  # type: ignore[arg-type]

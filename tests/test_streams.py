@@ -81,7 +81,7 @@ def test_what_the_package_draws_comes_from_streams_of_its_own(started: list[tupl
         label_formula(DatasetConfig(seed=0), split, index, one_half)
     labels = Labels(tmp_path / "labels.csv", one_half, epsilon=0.1, delta=0.1)
     for index, shift in itertools.product(range(3), range(4)):
-        what = sets.Member("fully-privileged", index, shift, 50, 38, 3, "privileged")
+        what = sets.SetMember("fully-privileged", index, shift, 50, 38, 3, "privileged")
         labels.get(what, sets.draw(sets.member("fully-privileged", 10 * index + shift, 0)))
     assert len(started) > 80
     assert len(set(started)) == len(started)

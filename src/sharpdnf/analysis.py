@@ -11,7 +11,7 @@ import time
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, Never, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,12 +23,13 @@ from sharpdnf.dnf import DNF, FloatArray, plain_array, require_dnf
 from sharpdnf.engines.dtree import compile as compile_tree
 from sharpdnf.engines.exact import compile as compile_dnf
 from sharpdnf.engines.front import Seed, count, make_limit, make_rng
+from sharpdnf.engines.registry import refuse_options
 from sharpdnf.engines.sampling import sample_marginals, successes_needed
 from sharpdnf.errors import InvalidFormula, LimitError, NotMetWarning, did_you_mean
 from sharpdnf.estimate import Estimate, Limit, check_tolerance
 from sharpdnf.simplify import trivial_log_prob
 
-Formula = TypeVar("Formula", DNF, Circuit)
+AnyFormula = TypeVar("AnyFormula", DNF, Circuit)
 COMPILE_WORK, COMPILE_LITERALS = 500_000, 20_000
 """When sampling is cheaper than an exact method. Each exact method may take COMPILE_WORK operations, about a third of a
 second for all of them together. A formula of more than COMPILE_LITERALS literals is tried with the d-tree alone,
@@ -68,11 +69,13 @@ def posterior(
     timeout: float | None = None,
     threads: int | None = None,
     exact: bool | None = None,
+    **unknown: Never,
 ) -> Posterior:
     """The marginals and how they were found: exactly where cheap, else from the samples that count the formula.
 
     ``exact=True`` insists on the d-tree, ``exact=False`` on samples; epsilon and delta are those of the count.
     """
+    refuse_options(posterior, unknown)
     check_tolerance(epsilon, delta)
     limit = make_limit(timeout, threads)
     generator, _ = make_rng(rng)
@@ -95,12 +98,13 @@ def posterior(
 
 
 def sample_models(
-    dnf: DNF | Circuit, k: int, *, rng: Seed = None, timeout: float | None = None
+    dnf: DNF | Circuit, k: int, *, rng: Seed = None, timeout: float | None = None, **unknown: Never
 ) -> npt.NDArray[np.bool_]:
     """bool[k, n]: k independent assignments distributed as the variables are, given that the formula is true.
 
     More than 2 GiB of them, or fewer than k within ``timeout`` seconds, are a LimitError.
     """
+    refuse_options(sample_models, unknown)
     if k < 0:
         raise ValueError(f"k must not be negative, not {k}")
     limit = make_limit(timeout, None)
@@ -139,7 +143,7 @@ def _draw_rows(prob: FloatArray, k: int, rng: np.random.Generator, limit: Limit)
     return out, k
 
 
-def condition(dnf: Formula, evidence: Mapping[int | str, bool]) -> Formula:
+def condition(dnf: AnyFormula, evidence: Mapping[int | str, bool]) -> AnyFormula:
     """The formula given that variables have values: ``{1: True, "b": False}``, by 1-based number or by name.
 
     They keep their place with probability 0 or 1, so numbering does not change.
@@ -279,11 +283,13 @@ def count_weights(
     rng: Seed = None,
     timeout: float | None = None,
     threads: int | None = None,
+    **unknown: Never,
 ) -> FloatArray:
     """float64[k]: P(formula) under each row of ``probs`` (k, n); with ``log`` its natural logarithm.
 
     Exact, all rows in one evaluation, where the formula compiles; else each row is counted at (epsilon, delta).
     """
+    refuse_options(count_weights, unknown)
     num_vars, rows = _formula(dnf).num_vars, plain_array("probs", probs, np.float64)
     if rows.ndim != 2 or rows.shape[1] != num_vars:
         raise InvalidFormula(f"expected probabilities of shape (k, {dnf.num_vars}), not {rows.shape}")

@@ -254,7 +254,7 @@ _TOKEN = re.compile(r"\s*(?:(?P<name>[^\W\d][\w.:\[\]]*)|(?P<number>\d+)|(?P<sig
 _STRENGTH = {"|": 1, "^": 2, "&": 3}
 
 
-class _Reader:
+class _TextReader:
     """Reads the text in one pass with a stack of its own, so that brackets may be nested as deeply as memory allows."""
 
     def __init__(self, text: str, prob: Mapping[str, float] | None) -> None:
@@ -391,4 +391,4 @@ def parse(text: str, prob: Mapping[str, float] | None = None) -> Circuit:
         raise TypeError(f"expected text such as '(a | ~b) & c', not {type(text).__name__}")
     if prob is not None and not isinstance(prob, Mapping):
         raise TypeError(f"prob must map names to probabilities, not be {type(prob).__name__}")
-    return _Reader(text, prob).read()
+    return _TextReader(text, prob).read()

@@ -23,11 +23,10 @@ import numpy as np
 
 from sharpdnf.circuit import AND, ATLEAST, FALSE, KINDS, NOT, OR, TRUE, VAR, Circuit
 from sharpdnf.errors import InvalidFormula, ParseError
-from sharpdnf.files import replacing
+from sharpdnf.files import FilePath, replacing
 
 FORMAT = "sharpdnf-circuit"
 DIALECTS = ("json", "cnf", "c2d", "d4")
-Path = str | os.PathLike[str]
 
 
 def to_json(circuit: Circuit) -> str:
@@ -221,7 +220,7 @@ def _needed(circuit: Circuit) -> list[bool]:
     return needed
 
 
-def read_circuit(path: Path) -> Circuit:
+def read_circuit(path: FilePath) -> Circuit:
     """Reads circuit JSON or a d-DNNF, told apart by what the file holds; ``.gz`` files are unpacked."""
     import gzip
 
@@ -238,7 +237,7 @@ def read_circuit(path: Path) -> Circuit:
     return from_json(text, name) if text.lstrip().startswith("{") else from_nnf(text, name)
 
 
-def looks_like_circuit(path: Path) -> bool:
+def looks_like_circuit(path: FilePath) -> bool:
     """Whether a file holds a circuit: by its name (.json, .nnf, .ddnnf, gzipped or not), or by how it begins."""
     name = os.fspath(path)
     if name.removesuffix(".gz").endswith((".json", ".nnf", ".ddnnf")):
@@ -251,7 +250,7 @@ def looks_like_circuit(path: Path) -> bool:
     return start.startswith(b"nnf ") or (start.startswith(b"{") and FORMAT.encode() in start)
 
 
-def write_circuit(circuit: Circuit, path: Path, dialect: str | None = None) -> None:
+def write_circuit(circuit: Circuit, path: FilePath, dialect: str | None = None) -> None:
     """Writes ``json``, ``cnf`` (one output), or the d-DNNF of one output as ``c2d`` or ``d4`` writes it.
 
     Without a dialect the name decides: .nnf is c2d, .cnf is cnf, all else JSON.

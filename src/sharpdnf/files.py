@@ -11,12 +11,13 @@ from typing import IO
 
 from sharpdnf.errors import SharpDNFError
 
+FilePath = str | os.PathLike[str]
 LOCK = "lock"
 PARTIAL = ".partial"
 
 
 @contextlib.contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+def replacing(path: FilePath) -> Iterator[IO[bytes]]:
     """A file to write that takes the place of ``path``, in one step and with its rights, when the block ends.
 
     Whoever reads ``path`` sees the old file or the whole new one. When the block has ended, the bytes and the name are

@@ -30,19 +30,18 @@ import numpy as np
 from sharpdnf import _native
 from sharpdnf.dnf import DNF, FloatArray, require_dnf
 from sharpdnf.errors import InvalidFormula, LimitError, ParseError
-from sharpdnf.files import replacing
+from sharpdnf.files import FilePath, replacing
 
 ReadDialect = Literal["sharpdnf", "mcc", "pysdd"]
 WriteDialect = Literal["sharpdnf", "pepin", "mcc", "pysdd", "cnf-negation"]
 READ_DIALECTS: tuple[str, ...] = get_args(ReadDialect)
 WRITE_DIALECTS: tuple[str, ...] = get_args(WriteDialect)
 CHUNK = 1 << 18  # bytes per call of the parser: few enough for the cache and for Ctrl-C, enough to make a call cheap
-Path = str | os.PathLike[str]
 NAMELESS, NAMELESS_PER_NAME = 100_000, 100
 """How many variables without a name may stand beside those with one: each gets a name, which takes memory."""
 
 
-def read(path: Path, dialect: str | None = None) -> DNF:
+def read(path: FilePath, dialect: str | None = None) -> DNF:
     """Reads a file, gzipped or not; ``-`` is standard input. Raises ParseError with the file and the line."""
     _check_dialect(dialect)
     name = os.fspath(path)
@@ -69,7 +68,7 @@ def reads(text: str | bytes, dialect: str | None = None) -> DNF:
     return _parse((data[i : i + CHUNK] for i in range(0, len(data), CHUNK)), "<text>", dialect)
 
 
-def write(dnf: DNF, path: Path, dialect: str = "sharpdnf", comment: str = "") -> None:
+def write(dnf: DNF, path: FilePath, dialect: str = "sharpdnf", comment: str = "") -> None:
     """Writes a file, gzipped if its name ends in ``.gz``; ``comment`` is complete ``c`` lines to put first.
 
     Probabilities read back bit for bit. The file appears when it is complete: until then a file of that name is as it

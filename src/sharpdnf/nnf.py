@@ -57,7 +57,7 @@ def _integers(words: list[str], at_least: int, file: str, line: int) -> list[int
     return numbers
 
 
-class _Reader:
+class _NnfReader:
     """What both formats share: a builder whose variables are made once all of them are known."""
 
     def __init__(self, file: str) -> None:
@@ -85,7 +85,7 @@ class _Reader:
         return builder.build(self.root(builder, literal))
 
 
-class _C2D(_Reader):
+class _C2D(_NnfReader):
     """Reads c2d's format: nodes are numbered in order, children come before parents, and the last node is the root."""
 
     def __init__(self, file: str) -> None:
@@ -127,7 +127,7 @@ class _C2D(_Reader):
         return gates[-1]
 
 
-class _D4(_Reader):
+class _D4(_NnfReader):
     """Reads d4's format: nodes come in any order, edges carry literals, and the root is the node without a parent."""
 
     def __init__(self, file: str) -> None:

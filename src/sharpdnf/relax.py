@@ -14,12 +14,12 @@ from itertools import chain
 
 import numpy as np
 
+from sharpdnf.algebra import Clause
 from sharpdnf.circuit import AND, ATLEAST, FALSE, NOT, OR, TRUE, VAR, Circuit
 from sharpdnf.dnf import DNF
 from sharpdnf.estimate import Limit
 
-Clause = frozenset[int]
-Clauses = list[Clause]
+ClauseList = list[Clause]
 WORK_PER_LITERAL = 4
 """How many literals all gates together may make, for each literal that the result may have."""
 
@@ -84,7 +84,7 @@ def as_dnf(circuit: Circuit) -> DNF | None:
     return DNF.trusted(*dnf.arrays, circuit.log_scale, circuit.names, circuit.notes)
 
 
-def _pack(circuit: Circuit, clauses: Clauses) -> DNF:
+def _pack(circuit: Circuit, clauses: ClauseList) -> DNF:
     rows = [sorted(clause) for clause in clauses]
     indptr = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
     literals = np.fromiter(chain.from_iterable(rows), np.int32)
@@ -97,13 +97,13 @@ class _Expansion:
     def __init__(self, circuit: Circuit, limit: int, relaxing: bool, within: Limit | None = None) -> None:
         self.circuit, self.limit, self.relaxing, self.within = circuit, limit, relaxing, within or Limit()
         self.budget = WORK_PER_LITERAL * limit + 1_000
-        self.found: dict[tuple[int, bool], Clauses] = {}
+        self.found: dict[tuple[int, bool], ClauseList] = {}
         self.kind, self.arg = circuit.kind.tolist(), circuit.arg.tolist()
 
     def dnf(self, negated: bool) -> DNF:
         return _pack(self.circuit, self.clauses((int(self.circuit.outputs[0]), negated)))
 
-    def clauses(self, root: tuple[int, bool]) -> Clauses:
+    def clauses(self, root: tuple[int, bool]) -> ClauseList:
         stack = [root]
         while stack:
             node = stack[-1]
@@ -123,7 +123,7 @@ class _Expansion:
         read = self.circuit.inputs[self.circuit.indptr[g] : self.circuit.indptr[g + 1]].tolist()
         return [(i, negated != (self.kind[g] == NOT)) for i in read]
 
-    def combine(self, node: tuple[int, bool]) -> Clauses:
+    def combine(self, node: tuple[int, bool]) -> ClauseList:
         g, negated = node
         kind = self.kind[g]
         if kind == VAR:
@@ -137,20 +137,20 @@ class _Expansion:
             return self.at_least(len(parts) - self.arg[g] + 1 if negated else self.arg[g], parts)
         return self.product(parts) if (kind == AND) != negated else self.union(parts)
 
-    def union(self, parts: list[Clauses]) -> Clauses:
+    def union(self, parts: list[ClauseList]) -> ClauseList:
         out = list(dict.fromkeys(chain.from_iterable(parts)))
         if frozenset() in out:
             return [frozenset()]
         return out if self.affords(sum(map(len, out))) else [frozenset()]
 
-    def product(self, parts: list[Clauses]) -> Clauses:
+    def product(self, parts: list[ClauseList]) -> ClauseList:
         """The DNF of an AND: all ways to choose a clause from each part, the smallest parts first.
 
         When relaxing, the rarest parts come first and those that do not fit are left out. So is a part whose clauses'
         probabilities add up to 1 or more, since for all we know it is certain and makes the product no rarer.
         """
         parts = sorted(parts, key=self.weight if self.relaxing else len)
-        out: Clauses = [frozenset()]
+        out: ClauseList = [frozenset()]
         for part in parts:
             size = len(out) * sum(map(len, part)) + len(part) * sum(map(len, out))
             if (self.relaxing and self.weight(part) >= 1.0) or not self.affords(size):
@@ -159,7 +159,7 @@ class _Expansion:
             out = list(dict.fromkeys(clause for clause in joined if not any(lit ^ 1 in clause for lit in clause)))
         return out
 
-    def at_least(self, k: int, parts: list[Clauses]) -> Clauses:
+    def at_least(self, k: int, parts: list[ClauseList]) -> ClauseList:
         """The DNF of "at least k of these parts", part by part: row j holds "at least j of the parts so far".
 
         Where that is too large it is relaxed to "at least one of them", which contains it.
@@ -170,7 +170,7 @@ class _Expansion:
             return []
         if self.relaxing and k * math.comb(len(parts), k) > self.limit // 8:
             return self.union(parts)
-        rows: list[Clauses] = [[frozenset()], *([] for _ in range(k))]
+        rows: list[ClauseList] = [[frozenset()], *([] for _ in range(k))]
         for part in parts:
             for j in range(k, 0, -1):
                 rows[j] = self.union([rows[j], self.product([rows[j - 1], part])])
@@ -185,7 +185,7 @@ class _Expansion:
             raise _TooLarge
         return False
 
-    def weight(self, clauses: Clauses) -> float:
+    def weight(self, clauses: ClauseList) -> float:
         """The sum of the clauses' probabilities, which bounds that of their union."""
         prob = self.circuit.prob
         total = 0.0

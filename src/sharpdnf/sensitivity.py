@@ -13,7 +13,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Never
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,7 @@ from sharpdnf.dnf import DNF, FloatArray, IntArray, require_dnf
 from sharpdnf.engines.bounds import certified_bounds
 from sharpdnf.engines.dtree import compile as compile_dnf
 from sharpdnf.engines.front import Seed, count, make_limit, make_rng
+from sharpdnf.engines.registry import refuse_options
 from sharpdnf.errors import NotMetWarning
 from sharpdnf.estimate import Limit, check_tolerance
 from sharpdnf.simplify import trivial_log_prob
@@ -41,7 +42,7 @@ ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Rank:
     """A variable's place in the ranking by the size of its influence: surely or probably from ``best`` to ``worst``."""
 
     variable: int
@@ -88,7 +89,7 @@ class Influence(np.lib.mixins.NDArrayOperatorsMixin):
     def tolist(self) -> list[float]:
         return [float(value) for value in self.values]
 
-    def ranking(self) -> list[Place]:
+    def ranking(self) -> list[Rank]:
         """All variables by falling size of their influence, each with the places that its interval allows.
 
         Two variables whose places overlap cannot be told apart: their order in the list is a guess, or a tie.
@@ -102,7 +103,7 @@ class Influence(np.lib.mixins.NDArrayOperatorsMixin):
         worst = n - np.searchsorted(np.sort(largest), smallest, side="left")
         order = np.argsort(-np.abs(self.values), kind="stable").tolist()
         return [
-            Place(v + 1, None if self.names is None else self.names[v], float(self[v]), int(best[v]), int(worst[v]))
+            Rank(v + 1, None if self.names is None else self.names[v], float(self[v]), int(best[v]), int(worst[v]))
             for v in order
         ]
 
@@ -116,6 +117,7 @@ def influence(
     timeout: float | None = None,
     threads: int | None = None,
     exact: bool | None = None,
+    **unknown: Never,
 ) -> Influence:
     """d P / d p_v = P(formula | v) - P(formula | not v) of every variable, like an array float64[n].
 
@@ -124,6 +126,7 @@ def influence(
     allowed do not suffice, ``met`` is False, a NotMetWarning is given, and ``lower, upper`` say what is known.
     ``exact=False`` goes to the samples at once.
     """
+    refuse_options(influence, unknown)
     check_tolerance(epsilon, delta)
     limit = make_limit(timeout, threads)
     generator, _ = make_rng(rng)

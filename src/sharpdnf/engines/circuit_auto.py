@@ -21,7 +21,15 @@ from sharpdnf.dnf import DNF
 from sharpdnf.engines.bounds import certified_bounds, log_midpoint
 from sharpdnf.engines.circuit_cnf import count_cnf
 from sharpdnf.engines.circuit_eliminate import eliminate_circuit
-from sharpdnf.engines.circuit_sampling import LANES, Cover, Tally, cut_short, draw, relative_estimate, sample_additive
+from sharpdnf.engines.circuit_sampling import (
+    LANES,
+    Cover,
+    DrawTally,
+    cut_short,
+    draw,
+    relative_estimate,
+    sample_additive,
+)
 from sharpdnf.engines.dtree import bounds_meet
 from sharpdnf.engines.front import count
 from sharpdnf.engines.registry import check_seed
@@ -53,7 +61,7 @@ ESTIMATORS = ("auto", "direct", "coverage")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CircuitAsked:
     """What is asked about a circuit, checked. ``seed`` is a number of 63 bits for the draws."""
 
     engine: str
@@ -86,7 +94,7 @@ def check_engine(engine: str, guarantee: str | None, options: dict[str, Any]) ->
     return wanted
 
 
-def count_output(circuit: Circuit, asked: Asked) -> Estimate:
+def count_output(circuit: Circuit, asked: CircuitAsked) -> Estimate:
     """The probability of a circuit's only output. Seeds, limits and counts of models are the front door's matter."""
     if asked.engine == "exact-cnf":
         return count_cnf(circuit, asked.limit)
@@ -106,7 +114,7 @@ def count_output(circuit: Circuit, asked: Asked) -> Estimate:
     return _auto(circuit, asked)
 
 
-def _auto(circuit: Circuit, asked: Asked) -> Estimate:
+def _auto(circuit: Circuit, asked: CircuitAsked) -> Estimate:
     flat = as_dnf(circuit)
     if flat is not None:
         return _because(_count_dnf(flat, asked), "the circuit is a DNF as it stands")
@@ -171,7 +179,7 @@ def impossible(dnf: DNF) -> bool:
     return dnf.num_clauses == 0 or bool(np.all(dnf.clause_log_probs() == -math.inf))
 
 
-def _count_dnf(dnf: DNF, asked: Asked) -> Estimate:
+def _count_dnf(dnf: DNF, asked: CircuitAsked) -> Estimate:
     limit = asked.limit
     timeout = None if math.isinf(limit.deadline) else limit.seconds_left
     options: dict[str, Any] = {"epsilon": asked.epsilon, "delta": asked.delta, "rng": asked.seed}
@@ -181,7 +189,7 @@ def _count_dnf(dnf: DNF, asked: Asked) -> Estimate:
 # --- exact and bounds ---------------------------------------------------------------------------------------------
 
 
-def bounded(circuit: Circuit, asked: Asked, work: int | None) -> Estimate:
+def bounded(circuit: Circuit, asked: CircuitAsked, work: int | None) -> Estimate:
     """The answer of a compilation that may look at so many gate inputs, or its certified bounds."""
     guarantee, epsilon = asked.guarantee, asked.epsilon
     found = bound_circuit(
@@ -222,7 +230,7 @@ def _of_interval(found: _native.CircuitResult, guarantee: str, epsilon: float) -
     )
 
 
-def _exact(circuit: Circuit, asked: Asked) -> Estimate:
+def _exact(circuit: Circuit, asked: CircuitAsked) -> Estimate:
     """The exact answer by compiling. Of a time limit compiling has half and pyganak the rest; at the end of it what
     comes back are the bounds that both have found."""
     dnf = as_dnf(circuit)
@@ -271,7 +279,7 @@ def _relaxed_bounds(circuit: Circuit, found: Estimate, limit: Limit) -> Estimate
 # --- sampling -----------------------------------------------------------------------------------------------------
 
 
-def _sampled(circuit: Circuit, asked: Asked) -> Estimate:
+def _sampled(circuit: Circuit, asked: CircuitAsked) -> Estimate:
     dnf = relax(circuit, SMALL_DNF, within=asked.limit)[0]
     if impossible(dnf):
         return exact_estimate(-math.inf, "relax")
@@ -290,10 +298,10 @@ def _sampled(circuit: Circuit, asked: Asked) -> Estimate:
     return estimate.replace(info={**estimate.info, "estimator": "direct" if cover is None else "coverage"})
 
 
-def _relative(circuit: Circuit, asked: Asked, cover: Cover | None, found: Estimate) -> Estimate:
+def _relative(circuit: Circuit, asked: CircuitAsked, cover: Cover | None, found: Estimate) -> Estimate:
     """Draws and compiles in turns, each turn four times as long as the one before, until one of them has the answer."""
     k = successes_needed(asked.epsilon, asked.delta)
-    tally: Tally | None = None
+    tally: DrawTally | None = None
     work = 4 * (FIRST_WORK + WORK_PER_INPUT * circuit.num_inputs)
     # A block of draws reads every gate input and draws every variable, which costs about ten of them.
     per_block = circuit.num_inputs + 10 * circuit.num_vars + 100

@@ -16,7 +16,7 @@ import numpy as np
 from sharpdnf.circuit import Circuit, stacked
 from sharpdnf.circuit_compile import compile_circuit
 from sharpdnf.dnf import DNF, IntArray, require_dnf
-from sharpdnf.engines.circuit_auto import Asked, bounded, check_engine, count_output
+from sharpdnf.engines.circuit_auto import CircuitAsked, bounded, check_engine, count_output
 from sharpdnf.engines.circuit_sampling import cut_short, draw, relative_estimate, sample_additive
 from sharpdnf.engines.front import Seed, count, make_limit, make_rng
 from sharpdnf.engines.sampling import successes_needed
@@ -57,7 +57,7 @@ def count_circuit(
     turn = check_of(of) and wanted == "relative"
     limit = make_limit(timeout, threads, memory)
     generator, seed = make_rng(rng)
-    asked = Asked(engine, wanted, epsilon, delta, int(generator.integers(2**63)), limit, **options)
+    asked = CircuitAsked(engine, wanted, epsilon, delta, int(generator.integers(2**63)), limit, **options)
     found = count_output(one_output(circuit).negated() if turn else one_output(circuit), asked)
     return finish(circuit, turned(found) if turn else found, wanted, seed, limit, started)
 
@@ -134,7 +134,7 @@ def count_circuits(
             out.append(count(dnf, rng=stream(number), timeout=left, threads=threads, engine=engine, **common))
         return out, seed
     turn = check_of(of) and wanted == "relative"
-    asked = Asked(engine, wanted, epsilon, delta, stream(0), limit, **options)
+    asked = CircuitAsked(engine, wanted, epsilon, delta, stream(0), limit, **options)
     chosen = [circuit.negated() for circuit in circuits] if turn else circuits
     found = count_outputs(chosen, asked, stream, places) if total else []
     return [turned(estimate) for estimate in found] if turn else found, seed
@@ -158,7 +158,7 @@ def one_output(circuit: Circuit) -> Circuit:
 
 
 def count_outputs(
-    circuits: Sequence[Circuit], asked: Asked, stream: Callable[[int], int], numbers: Sequence[int]
+    circuits: Sequence[Circuit], asked: CircuitAsked, stream: Callable[[int], int], numbers: Sequence[int]
 ) -> list[Estimate]:
     """An answer for every output of every circuit, in order; ``delta`` holds for each.
 
@@ -186,7 +186,7 @@ def count_outputs(
     return [out[i] for i in range(len(flat))]
 
 
-def _draw_together(circuit: Circuit, asked: Asked) -> list[Estimate]:
+def _draw_together(circuit: Circuit, asked: CircuitAsked) -> list[Estimate]:
     """One pass over the draws for all outputs; relative answers that it is too short for come back with met False.
 
     Those are drawn again on their own, so each of the two runs has half of delta.

@@ -8,12 +8,12 @@ import inspect
 import numbers
 import pkgutil
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from sharpdnf.errors import UnknownEngine
+from sharpdnf.errors import UnknownEngine, did_you_mean
 from sharpdnf.estimate import SERVES, Estimate
 
 EngineFunction = Callable[..., Estimate]
@@ -125,6 +125,19 @@ def check_seed(option: str, value: object) -> None:
     """An unknown option that other libraries call the seed gets an error that says how it is given here."""
     if option in ("seed", "random_state"):
         raise ValueError(f"the seed is given as rng: write rng={value!r} instead of {option}={value!r}")
+
+
+def refuse_options(function: Callable[..., object], unknown: Mapping[str, object]) -> None:
+    """The error about options that ``function`` does not have: it takes them as ``**unknown: Never``.
+
+    Python's own error would not say how a seed is given. A decorator could, but its frame would come between a warning
+    and the caller's line that the warning names.
+    """
+    for option, value in unknown.items():
+        own = [name for name, p in inspect.signature(function).parameters.items() if p.kind is not p.VAR_KEYWORD]
+        if "rng" in own:
+            check_seed(option, value)
+        raise TypeError(f"{function.__name__}() has no option {option!r}{did_you_mean(option, own)}")
 
 
 def check_options(found: Engine, options: dict[str, Any]) -> None:

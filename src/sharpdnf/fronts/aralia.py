@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from sharpdnf.fronts.expressions import constant
 from sharpdnf.fronts.safexml import MAX_DEPTH, MAX_NAME, Place, shown
-from sharpdnf.fronts.treemodel import BasicEvent, Formula, GateDefinition, Model
+from sharpdnf.fronts.treemodel import BasicEvent, GateDefinition, Model, TreeFormula
 
 NAME = r"[^\W\d][\w.]*(?:-[\w.]+)*"
 NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
@@ -119,7 +119,7 @@ class _Aralia:
             raise place.error(f"expected {shown(name)} := ..., p(event) = ... or s(event) = ...")
         self.end_statement()
 
-    def formula(self, strength: int, depth: int) -> Formula:
+    def formula(self, strength: int, depth: int) -> TreeFormula:
         """A chain of the operator of this strength, of formulas that bind more strongly."""
         if strength == len(BINARY):
             return self.operand(depth)
@@ -133,15 +133,15 @@ class _Aralia:
             return args[0]
         if kind == "imply" and len(args) > 2:
             raise place.error("a => b => c is not clear: write brackets")
-        return Formula(kind, place, tuple(args))
+        return TreeFormula(kind, place, tuple(args))
 
-    def operand(self, depth: int) -> Formula:
+    def operand(self, depth: int) -> TreeFormula:
         if depth > MAX_DEPTH // 2:
             raise self.place.error(f"brackets are nested more than {MAX_DEPTH // 2} deep")
         place, token = self.place, self.token
         if token.text in ("~", "-", "!"):
             self.at += 1
-            return Formula("not", place, (self.operand(depth + 1),))
+            return TreeFormula("not", place, (self.operand(depth + 1),))
         if token.text == "(":
             self.at += 1
             inside = self.formula(0, depth + 1)
@@ -151,9 +151,9 @@ class _Aralia:
             return self.counted(token.text, depth)
         name = self.take(group="name")
         self.used.setdefault(name, place)
-        return Formula("event", place, name=name)
+        return TreeFormula("event", place, name=name)
 
-    def counted(self, sign: str, depth: int) -> Formula:
+    def counted(self, sign: str, depth: int) -> TreeFormula:
         """Reads ``@(k, [a, b, c])``, at least k of them, or ``#(l, h, [a, b, c])``, between l and h of them."""
         place = self.place
         self.at += 1
@@ -174,7 +174,7 @@ class _Aralia:
         low, high = numbers[0], numbers[-1] if sign == "#" else len(args)
         if not low <= high <= len(args):
             raise place.error(f"of {len(args)} events there cannot be between {low} and {high}")
-        return Formula("atleast" if sign == "@" else "cardinality", place, tuple(args), low=low, high=high)
+        return TreeFormula("atleast" if sign == "@" else "cardinality", place, tuple(args), low=low, high=high)
 
     def finish(self) -> Model:
         model = self.model
@@ -202,7 +202,7 @@ def read_cut_sets(text: str, file: str) -> Model:
     """Reads a list of cut sets, one per line, as the OR of them. If any probability is given, every event needs one."""
     model = Model()
     numbers: dict[str, BasicEvent] = {}
-    sets: list[Formula] = []
+    sets: list[TreeFormula] = []
     for number, line in enumerate(text.splitlines(), 1):
         place = Place(file, number)
         words = line.partition("#")[0].strip()
@@ -220,7 +220,7 @@ def read_cut_sets(text: str, file: str) -> Model:
                 raise place.error(f"expected the name of an event, not {shown(name)}")
             model.events.setdefault(name, BasicEvent(name, place))
         if names:
-            sets.append(Formula("and", place, tuple(Formula("event", place, name=name) for name in names)))
+            sets.append(TreeFormula("and", place, tuple(TreeFormula("event", place, name=name) for name in names)))
     if not sets:
         raise Place(file, 0).error("no cut set: expected the events of one cut set on each line")
     top = TOP
@@ -230,5 +230,5 @@ def read_cut_sets(text: str, file: str) -> Model:
         if numbers and name not in numbers:
             raise event.place.error(f"the event {shown(name)} has no probability: add p({name[:100]}) = ...")
     model.events |= {name: numbers[name] for name in model.events if name in numbers}
-    model.gates[top] = GateDefinition(top, Formula("or", Place(file, 1), tuple(sets)), Place(file, 1))
+    model.gates[top] = GateDefinition(top, TreeFormula("or", Place(file, 1), tuple(sets)), Place(file, 1))
     return model

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from sharpdnf.fronts.expressions import Expression, operation
 from sharpdnf.fronts.safexml import Element, shown
-from sharpdnf.fronts.treemodel import Formula, House, Sequence
+from sharpdnf.fronts.treemodel import House, Sequence, TreeFormula
 
 if TYPE_CHECKING:
     from sharpdnf.fronts.openpsa import Reader
@@ -24,10 +24,10 @@ MAX_STEPS = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class Trail:
     """What was collected so far on one way through the event trees."""
 
-    formulas: tuple[tuple[Formula, House], ...] = ()
+    formulas: tuple[tuple[TreeFormula, House], ...] = ()
     expressions: tuple[Expression, ...] = ()
     house: House = frozenset()
 
@@ -69,7 +69,7 @@ class _Walker:
         self.initial: dict[str, Element] = {}
         self.ends: dict[str, Element] = {}
         self.functional: dict[str, set[str]] = {}
-        self.found: dict[str, list[Way]] = {}
+        self.found: dict[str, list[Trail]] = {}
         self.num_ways = 0
 
     def define(self, element: Element, table: dict[str, Element]) -> None:
@@ -103,38 +103,38 @@ class _Walker:
     def sequences(self, start: Element, tree: str) -> list[Sequence]:
         """The sequences that can be reached from one initiating event."""
         self.found = {}
-        way, frequency = Way(), None
+        trail, frequency = Trail(), None
         inside = self.body(start) if start.tag == "define-initiating-event" else []
         if len(inside) > 1:
             raise start.error("an initiating event holds one gate, basic event or number at most")
         for child in inside:
             if child.tag in ("gate", "basic-event", "event"):
-                way = Way(formulas=((self.reader.formula(child, ()), frozenset()),))
+                trail = Trail(formulas=((self.reader.formula(child, ()), frozenset()),))
             else:
                 frequency = self.reader.expression(child, ())
-        self.link(start, tree, way, 0)
-        return [self.sequence(name, ways, frequency) for name, ways in self.found.items()]
+        self.link(start, tree, trail, 0)
+        return [self.sequence(name, trails, frequency) for name, trails in self.found.items()]
 
-    def sequence(self, name: str, ways: list[Way], frequency: Expression | None) -> Sequence:
+    def sequence(self, name: str, trails: list[Trail], frequency: Expression | None) -> Sequence:
         place = self.ends[name].place
-        if not any(way.expressions for way in ways):
-            return Sequence(name, place, tuple(way.formulas for way in ways), None, frequency)
-        if any(way.formulas for way in ways):
+        if not any(trail.expressions for trail in trails):
+            return Sequence(name, place, tuple(trail.formulas for trail in trails), None, frequency)
+        if any(trail.formulas for trail in trails):
             raise place.error(
                 f"the sequence {shown(name)} mixes collected formulas with collected expressions: "
                 "make the expressions basic events"
             )
-        chances = [operation("mul", place, *way.expressions) for way in ways if way.expressions]
-        if len(chances) < len(ways):
+        chances = [operation("mul", place, *trail.expressions) for trail in trails if trail.expressions]
+        if len(chances) < len(trails):
             raise place.error(f"a way to the sequence {shown(name)} collects nothing, so it has no probability")
         return Sequence(name, place, chance=operation("add", place, *chances), frequency=frequency)
 
-    def link(self, element: Element, tree: str, way: Way, depth: int) -> None:
+    def link(self, element: Element, tree: str, trail: Trail, depth: int) -> None:
         if tree not in self.initial:
             raise element.error(f"the event tree {shown(tree)} is not defined")
-        self.walk(self.initial[tree], tree, way, depth + 1)
+        self.walk(self.initial[tree], tree, trail, depth + 1)
 
-    def walk(self, branch: Element, tree: str, way: Way, depth: int) -> None:
+    def walk(self, branch: Element, tree: str, trail: Trail, depth: int) -> None:
         """Follows the instructions of a branch, then its fork, its sequence or the branch it names."""
         if depth > MAX_STEPS:
             raise branch.error(f"more than {MAX_STEPS} steps on one way: the branches form a cycle")
@@ -142,23 +142,23 @@ class _Walker:
         if not inside:
             raise branch.error(f"<{branch.tag}> leads nowhere")
         for child in inside[:-1]:
-            way = self.instruct(child, way, 0)
-        self.leave(inside[-1], tree, way, depth)
+            trail = self.instruct(child, trail, 0)
+        self.leave(inside[-1], tree, trail, depth)
 
-    def leave(self, end: Element, tree: str, way: Way, depth: int) -> None:
+    def leave(self, end: Element, tree: str, trail: Trail, depth: int) -> None:
         if end.tag == "fork":
-            self.fork(end, tree, way, depth)
+            self.fork(end, tree, trail, depth)
         elif end.tag == "branch":
             found = self.branches.get((tree, self.name_of(end)))
             if found is None:
                 raise end.error(f"the branch {shown(self.name_of(end))} is not defined")
-            self.walk(found, tree, way, depth + 1)
+            self.walk(found, tree, trail, depth + 1)
         elif end.tag == "sequence":
-            self.finish(end, way, depth)
+            self.finish(end, trail, depth)
         else:
             raise end.error(f"expected <fork>, <sequence> or <branch>, not <{end.tag[:60]}>")
 
-    def fork(self, fork: Element, tree: str, way: Way, depth: int) -> None:
+    def fork(self, fork: Element, tree: str, trail: Trail, depth: int) -> None:
         event = fork.attributes.get("functional-event", "")
         if event not in self.functional[tree]:
             raise fork.error(f"the functional event {shown(event)} is not defined in this event tree")
@@ -168,36 +168,36 @@ class _Walker:
             if path.tag != "path" or not state or state in states:
                 raise path.error("a fork holds paths, each with a state of its own")
             states.add(state)
-            self.walk(path, tree, way, depth + 1)
+            self.walk(path, tree, trail, depth + 1)
         if not states:
             raise fork.error("a fork holds at least one path")
 
-    def finish(self, end: Element, way: Way, depth: int) -> None:
+    def finish(self, end: Element, trail: Trail, depth: int) -> None:
         name = self.name_of(end)
         if name not in self.ends:
             raise end.error(f"the sequence {shown(name)} is not defined")
         inside = self.body(self.ends[name])
         linked = inside[-1] if inside and inside[-1].tag == "event-tree" else None
         for child in inside if linked is None else inside[:-1]:
-            way = self.instruct(child, way, 0)
+            trail = self.instruct(child, trail, 0)
         if linked is not None:
-            self.link(linked, self.name_of(linked), way, depth + 1)
+            self.link(linked, self.name_of(linked), trail, depth + 1)
             return
         self.num_ways += 1
         if self.num_ways > MAX_WAYS:
             raise end.error(f"more than {MAX_WAYS} ways through the event trees")
-        self.found.setdefault(name, []).append(way)
+        self.found.setdefault(name, []).append(trail)
 
-    def instruct(self, e: Element, way: Way, depth: int) -> Way:
+    def instruct(self, e: Element, trail: Trail, depth: int) -> Trail:
         if depth > MAX_STEPS:
             raise e.error("the rules form a cycle")
         if e.tag == "collect-formula":
             formula = self.reader.formula(self.reader.only(e), ())
-            return replace(way, formulas=(*way.formulas, (formula, way.house)))
+            return replace(trail, formulas=(*trail.formulas, (formula, trail.house)))
         if e.tag == "collect-expression":
-            return replace(way, expressions=(*way.expressions, self.reader.expression(self.reader.only(e), ())))
+            return replace(trail, expressions=(*trail.expressions, self.reader.expression(self.reader.only(e), ())))
         if e.tag == "set-house-event":
-            return replace(way, house=self.set_house(e, way.house))
+            return replace(trail, house=self.set_house(e, trail.house))
         if e.tag in ("block", "rule"):
             inside = e
             if e.tag == "rule":
@@ -205,8 +205,8 @@ class _Walker:
                     raise e.error(f"the rule {shown(self.name_of(e))} is not defined")
                 inside = self.rules[self.name_of(e)]
             for child in self.body(inside):
-                way = self.instruct(child, way, depth + 1)
-            return way
+                trail = self.instruct(child, trail, depth + 1)
+            return trail
         raise e.error(f"the instruction <{e.tag[:60]}> of event trees is not supported")
 
     def set_house(self, e: Element, house: House) -> House:

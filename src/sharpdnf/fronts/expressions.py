@@ -50,7 +50,7 @@ def operation(op: str, place: Place, *args: Expression) -> Expression:
     return Expression(op, place, args)
 
 
-class Scope:
+class Evaluator:
     """What expressions are evaluated under: a mission time, the parameters, and draws instead of means if asked."""
 
     def __init__(

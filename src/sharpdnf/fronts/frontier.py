@@ -18,7 +18,7 @@ from sharpdnf import _native
 from sharpdnf.compiled import Compiled
 from sharpdnf.dnf import FloatArray
 from sharpdnf.estimate import UNIT, Limit, log1mexp, safe_log
-from sharpdnf.fronts.links import Network
+from sharpdnf.fronts.links import LinkNetwork
 from sharpdnf.fronts.reduction import Block, Reduction, Values, products_of_others, reduce_network
 
 STARTS = 24
@@ -29,7 +29,7 @@ STARTS = 24
 class Question:
     """What is asked of a network: are the terminals connected (from the first to all others, if it is directed)?"""
 
-    network: Network
+    network: LinkNetwork
     terminals: tuple[int, ...]
     hops: int | None = None
 

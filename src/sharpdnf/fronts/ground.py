@@ -237,7 +237,7 @@ def bracket(program: Program, limit: int = UNROLLED) -> Circuit:
     return builder.build(*outputs)
 
 
-Pair = tuple[Gate | bool, Gate | bool]
+GateBounds = tuple[Gate | bool, Gate | bool]
 """A gate from below and from above."""
 
 
@@ -255,23 +255,23 @@ def _size(program: Program) -> int:
     return sum(len(c) * r for c, r in zip(components, rounds, strict=True))
 
 
-def _unrolled(program: Program, builder: Builder, limit: float, *, lower_is_upper: bool) -> dict[int, Pair]:
+def _unrolled(program: Program, builder: Builder, limit: float, *, lower_is_upper: bool) -> dict[int, GateBounds]:
     """Every gate that is wanted, from below and above; circles take ``limit`` gates together, or all they need."""
     variables = [builder.var(None, float(p)) for p in program.prob]
-    value: dict[int, Pair] = {}
+    value: dict[int, GateBounds] = {}
     components, circular = _components(program, _wanted(program))
     in_circles = sum(len(c) for c, circle in zip(components, circular, strict=True) if circle)
     most_rounds = max(1.0, limit / max(1, in_circles))
 
-    def made(g: int) -> Pair:
+    def made(g: int) -> GateBounds:
         below, above = (_gate(program, g, value, side, builder, variables) for side in (0, 1))
         return below, above
 
-    def once(g: int) -> Pair:
+    def once(g: int) -> GateBounds:
         one = _gate(program, g, value, 0, builder, variables)
         return one, one
 
-    make: Callable[[int], Pair] = once if lower_is_upper else made
+    make: Callable[[int], GateBounds] = once if lower_is_upper else made
     for component, circle in zip(components, circular, strict=True):
         if not circle:
             value |= {g: make(g) for g in component}
@@ -293,7 +293,7 @@ def _unrolled(program: Program, builder: Builder, limit: float, *, lower_is_uppe
 
 
 def _gate(
-    program: Program, g: int, value: dict[int, Pair], side: int, builder: Builder, variables: list[Gate]
+    program: Program, g: int, value: dict[int, GateBounds], side: int, builder: Builder, variables: list[Gate]
 ) -> Gate | bool:
     """One gate from below (side 0) or above (side 1), from its inputs."""
     kind = int(program.kind[g])

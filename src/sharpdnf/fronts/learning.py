@@ -23,7 +23,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Never
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from sharpdnf.circuit_compile import compile_circuit
 from sharpdnf.compiled import Compiled
 from sharpdnf.dnf import FloatArray
 from sharpdnf.engines.front import Seed, make_limit, make_rng
+from sharpdnf.engines.registry import refuse_options
 from sharpdnf.errors import InvalidProgram, LimitError
 from sharpdnf.estimate import Limit
 from sharpdnf.fronts.ground import Program, assemble, chain_prob, ground, text_of, to_circuit
@@ -113,6 +114,7 @@ def learn(
     tolerance: float = 1e-10,
     rng: Seed = None,
     timeout: float | None = None,
+    **unknown: Never,
 ) -> Learned:
     """The probabilities written t(...) in a program, learned from examples.
 
@@ -120,6 +122,7 @@ def learn(
     two examples, as ProbLog reads it, or one text an example. ``t(0.3)`` starts at 0.3, ``t(_)`` at random, and
     ``t(_, X)`` has a parameter for each value of X. It ends when a step changes no parameter by ``tolerance``.
     """
+    refuse_options(learn, unknown)
     if iterations < 1 or not 0.0 < tolerance < 1.0:
         raise ValueError("iterations must be at least 1, and tolerance between 0 and 1")
     limit = make_limit(timeout, 1)

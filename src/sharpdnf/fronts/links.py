@@ -27,7 +27,7 @@ Row = tuple[str, Any, Any, Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Network:
+class LinkNetwork:
     """Links between numbered nodes: link i leads from ``tail[i]`` to ``head[i]`` and is up with ``prob[i]``."""
 
     nodes: tuple[Hashable, ...]
@@ -62,7 +62,7 @@ class Network:
             raise InvalidNetwork(f"the {role} {node!r:.80} is not in the network: its nodes are {shown}") from None
 
 
-def read_network(edges: Any, *, directed: bool = False, node_prob: Any = None) -> Network:
+def read_network(edges: Any, *, directed: bool = False, node_prob: Any = None) -> LinkNetwork:
     """A network from whatever holds its links.
 
     ``edges`` is a path to a CSV or Parquet file, a data frame, a networkx graph, a scipy sparse matrix of
@@ -71,7 +71,7 @@ def read_network(edges: Any, *, directed: bool = False, node_prob: Any = None) -
     attribute ``prob``.
     """
     nodes: Iterable[Any] = ()
-    if isinstance(edges, Network):
+    if isinstance(edges, LinkNetwork):
         network = replace(edges, directed=edges.directed or directed)
     elif hasattr(edges, "is_directed") and hasattr(edges, "edges"):
         nodes = edges.nodes()
@@ -92,7 +92,7 @@ def read_network(edges: Any, *, directed: bool = False, node_prob: Any = None) -
     return network if node_prob is None else _with_nodes(network, node_prob)
 
 
-def _build(rows: Iterable[Row], directed: bool, nodes: Iterable[Any] = ()) -> Network:
+def _build(rows: Iterable[Row], directed: bool, nodes: Iterable[Any] = ()) -> LinkNetwork:
     """Numbers the nodes in the order in which they come; ``nodes`` come first, and need not have links."""
     number: dict[Hashable, int] = {}
     for node in nodes:
@@ -105,7 +105,7 @@ def _build(rows: Iterable[Row], directed: bool, nodes: Iterable[Any] = ()) -> Ne
     if not prob:
         raise InvalidNetwork("the network has no links: a link is two nodes and the probability that it is up")
     ends = np.array(tail, dtype=np.int32), np.array(head, dtype=np.int32)
-    return Network(tuple(number), *ends, np.array(prob), np.ones(len(number)), directed)
+    return LinkNetwork(tuple(number), *ends, np.array(prob), np.ones(len(number)), directed)
 
 
 def _name(node: Any, where: str) -> Hashable:
@@ -135,7 +135,7 @@ def _probability(value: Any, where: str) -> float:
     return p
 
 
-def _with_nodes(network: Network, node_prob: Any) -> Network:
+def _with_nodes(network: LinkNetwork, node_prob: Any) -> LinkNetwork:
     values = np.ones(network.num_nodes)
     if isinstance(node_prob, Mapping):
         for node, p in node_prob.items():
@@ -191,7 +191,7 @@ def _from_matrix(matrix: Any, directed: bool) -> Iterator[Row]:
         yield where, u, v, p
 
 
-def _from_columns(columns: list[Any], where: str, directed: bool) -> Network:
+def _from_columns(columns: list[Any], where: str, directed: bool) -> LinkNetwork:
     """Three columns of equal length. Whole numbers are taken as arrays; all else, mistakes included, row by row."""
     arrays = [np.asarray(column) for column in columns]
     if all(a.dtype.kind in "iuf" for a in arrays) and len(arrays[2]):
@@ -205,7 +205,7 @@ def _from_columns(columns: list[Any], where: str, directed: bool) -> Network:
             rank[order] = np.arange(len(order), dtype=np.int32)
             ends = rank[place.ravel()].reshape(-1, 2)
             tail, head = np.ascontiguousarray(ends[:, 0]), np.ascontiguousarray(ends[:, 1])
-            return Network(
+            return LinkNetwork(
                 tuple(names[order].tolist()), tail, head, p.astype(np.float64), np.ones(len(names)), directed
             )
     lists = [c.to_pylist() if hasattr(c, "to_pylist") else c.to_list() if hasattr(c, "to_list") else c for c in columns]

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from sharpdnf.errors import did_you_mean
 from sharpdnf.fronts.expressions import OPERATIONS, Expression, constant, needed, operation
 from sharpdnf.fronts.safexml import Element, Place, shown
-from sharpdnf.fronts.treemodel import BasicEvent, Formula, GateDefinition, Model
+from sharpdnf.fronts.treemodel import BasicEvent, GateDefinition, Model, TreeFormula
 
 FORMULAS = ("and", "or", "not", "xor", "iff", "nand", "nor", "atleast", "cardinality", "imply", "constant")
 REFERENCES = ("event", "gate", "house-event", "basic-event")
@@ -199,11 +199,11 @@ class Reader:
 
     # --- formulas ---------------------------------------------------------------------------------------------------
 
-    def formula(self, e: Element, path: tuple[str, ...]) -> Formula:
+    def formula(self, e: Element, path: tuple[str, ...]) -> TreeFormula:
         if e.tag in REFERENCES:
             return self.reference(e, path)
         if e.tag == "constant":
-            return Formula("true" if self.boolean(e) else "false", e.place)
+            return TreeFormula("true" if self.boolean(e) else "false", e.place)
         if e.tag not in FORMULAS:
             raise e.error(f"<{e.tag[:60]}> is not a formula: expected one of {', '.join((*REFERENCES[:2], *FORMULAS))}")
         args = tuple(self.formula(child, path) for child in body(e))
@@ -219,20 +219,20 @@ class Reader:
             high = self.integer(e, "max") if e.tag == "cardinality" else len(args)
             if not 0 <= low <= high <= len(args):
                 raise e.error(f"<{e.tag}> of {len(args)} arguments cannot have between {low} and {high} of them true")
-        return Formula(e.tag, e.place, args, low=low, high=high)
+        return TreeFormula(e.tag, e.place, args, low=low, high=high)
 
-    def reference(self, e: Element, path: tuple[str, ...]) -> Formula:
+    def reference(self, e: Element, path: tuple[str, ...]) -> TreeFormula:
         name = name_of(e)
         wanted = e.attributes.get("type") if e.tag == "event" else e.tag
         found = self.find(name, path)
         if found is None:
             if wanted == "basic-event":  # the format allows basic events that are not declared: they have no number
                 self.model.events.setdefault(name, BasicEvent(name, e.place))
-                return Formula("event", e.place, name=name)
+                return TreeFormula("event", e.place, name=name)
             raise e.error(f"{wanted or 'event'} {shown(name)} is not defined{did_you_mean(name[:100], self.public)}")
         if wanted not in (None, found.kind):
             raise e.error(f"{shown(name)} is a {found.kind}, not a {wanted}")
-        return Formula("event", e.place, name=found.name)
+        return TreeFormula("event", e.place, name=found.name)
 
     def boolean(self, e: Element) -> bool:
         value = e.attributes.get("value", "").strip()
@@ -304,8 +304,8 @@ class Reader:
                 self.model.events[name] = BasicEvent(name, e.place, chance)
                 for member in chosen:
                     gate = self.model.gates[member]
-                    args = (*gate.formula.args, Formula("event", e.place, name=name))
-                    self.model.gates[member] = GateDefinition(member, Formula("or", e.place, args), e.place)
+                    args = (*gate.formula.args, TreeFormula("event", e.place, name=name))
+                    self.model.gates[member] = GateDefinition(member, TreeFormula("or", e.place, args), e.place)
 
     def members(self, e: Element, path: tuple[str, ...]) -> list[str]:
         """The members' names; from here on they are gates, without inputs yet."""
@@ -318,7 +318,7 @@ class Reader:
                 raise child.error(f"{shown(name)} is in a common-cause group already")
             if self.model.events.pop(name).expression is not None:
                 raise child.error(f"{shown(name)} has a probability of its own: the group's distribution is for all")
-            self.model.gates[name] = GateDefinition(name, Formula("or", child.place), child.place)
+            self.model.gates[name] = GateDefinition(name, TreeFormula("or", child.place), child.place)
             self.model.replaced.add(name)
             names.append(name)
         if not 2 <= len(names) <= MAX_GROUP:

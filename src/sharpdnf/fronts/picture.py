@@ -14,7 +14,7 @@ import numpy as np
 
 from sharpdnf.dnf import FloatArray
 from sharpdnf.errors import LimitError, needs_extra
-from sharpdnf.fronts.links import Network
+from sharpdnf.fronts.links import LinkNetwork
 
 SIZE, MARGIN = 900, 60
 MAX_NODES = 2_000
@@ -25,7 +25,7 @@ SCALE = ((0.80, 0.83, 0.88), (0.98, 0.75, 0.35), (0.78, 0.11, 0.14))
 INK, TEXT = "#1b4965", "#222"
 
 
-def lay_out(network: Network, seed: int = 0, steps: int = 300) -> FloatArray:
+def lay_out(network: LinkNetwork, seed: int = 0, steps: int = 300) -> FloatArray:
     """float64[n, 2]: a place in the unit square for every node; the same every time."""
     n = network.num_nodes
     if n > MAX_NODES:
@@ -63,7 +63,7 @@ def colour(place: float) -> str:
     return "#" + "".join(f"{round(255 * part):02x}" for part in mixed)
 
 
-def draw_svg(network: Network, importance: FloatArray, terminals: tuple[int, ...]) -> str:
+def draw_svg(network: LinkNetwork, importance: FloatArray, terminals: tuple[int, ...]) -> str:
     """The picture as the text of an SVG file."""
     place = MARGIN + (lay_out(network) * (1, -1) + (0, 1)) * (SIZE - 2 * MARGIN)  # y grows downwards here
     most = float(importance.max(initial=0.0))
@@ -86,7 +86,7 @@ def draw_svg(network: Network, importance: FloatArray, terminals: tuple[int, ...
     return "\n".join([*parts, _svg_legend(most), "</svg>\n"])
 
 
-def _svg_link(network: Network, e: int, importance: float, most: float, place: FloatArray, radius: float) -> str:
+def _svg_link(network: LinkNetwork, e: int, importance: float, most: float, place: FloatArray, radius: float) -> str:
     (x1, y1), (x2, y2) = place[network.tail[e]], place[network.head[e]]
     names = f"{network.nodes[network.tail[e]]} {'→' if network.directed else '–'} {network.nodes[network.head[e]]}"
     length = max(math.hypot(x2 - x1, y2 - y1), 1e-9)
@@ -137,7 +137,7 @@ def _svg_legend(most: float) -> str:
     return "".join([*steps, *marks, words])
 
 
-def draw_png(network: Network, importance: FloatArray, terminals: tuple[int, ...], path: Path) -> None:
+def draw_png(network: LinkNetwork, importance: FloatArray, terminals: tuple[int, ...], path: Path) -> None:
     """Draws the picture of ``draw_svg`` as a PNG file."""
     place, most = lay_out(network), float(importance.max(initial=0.0))
     with needs_extra("a PNG picture (SVG needs nothing)", "train"):

@@ -15,13 +15,14 @@ from __future__ import annotations
 import math
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Never
 
 import numpy as np
 
 from sharpdnf import _native
 from sharpdnf.circuit import Circuit
 from sharpdnf.engines.front import Seed, count, make_limit, make_rng
+from sharpdnf.engines.registry import refuse_options
 from sharpdnf.engines.sampling import Draws, draws_needed, from_draws, successes_needed
 from sharpdnf.errors import InvalidProgram
 from sharpdnf.estimate import GUARANTEES, Estimate, Limit, check_tolerance, exact_estimate
@@ -44,6 +45,7 @@ def query(
     rng: Seed = None,
     timeout: float | None = None,
     threads: int | None = None,
+    **unknown: Never,
 ) -> dict[str, Estimate]:
     """P(query | evidence) of every query of a program, by the query's text.
 
@@ -51,6 +53,7 @@ def query(
     program compiles within a small budget and relative where it does not. At ``timeout`` seconds what is not answered
     comes back with its bounds and ``met=False``; a program that does not end grounding until then is an error.
     """
+    refuse_options(query, unknown)
     if guarantee is not None and guarantee not in GUARANTEES:
         raise ValueError(f"unknown guarantee {guarantee!r}: choose from {', '.join(GUARANTEES)}")
     check_tolerance(epsilon, delta)
@@ -120,9 +123,16 @@ def _between(lower: float, upper: float, guarantee: str) -> Estimate:
         math.log(x) if x > 0.0 else -math.inf for x in (lower, upper, (lower + upper) / 2)
     )
     return Estimate(
-        log_prob=log_prob, guarantee="bounds", engine="unrolled", delta=0.0, met=guarantee == "bounds",
-        log_lower=log_lower, log_upper=log_upper, log_certified_lower=log_lower, log_certified_upper=log_upper,
-    )  # fmt: skip
+        log_prob=log_prob,
+        guarantee="bounds",
+        engine="unrolled",
+        delta=0.0,
+        met=guarantee == "bounds",
+        log_lower=log_lower,
+        log_upper=log_upper,
+        log_certified_lower=log_lower,
+        log_certified_upper=log_upper,
+    )
 
 
 def _left(limit: Limit) -> float | None:

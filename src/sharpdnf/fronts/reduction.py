@@ -18,7 +18,8 @@ import numpy.typing as npt
 
 from sharpdnf.dnf import FloatArray
 
-Pair = tuple[int, int]
+Ends = tuple[int, int]
+"""The numbers of the two nodes that a link joins."""
 
 
 @dataclass(slots=True)
@@ -194,7 +195,7 @@ def _with_terminals(
 
 def _series_parallel(block: Block, fails: npt.NDArray[np.bool_], out: Reduction) -> Block:
     """Merges parallel links and dissolves nodes of two links, again and again, in time linear in the links."""
-    between: dict[Pair, list[int]] = {}
+    between: dict[Ends, list[int]] = {}
     for u, v, variable in block.links:
         between.setdefault((min(u, v), max(u, v)), []).append(variable)
     link = {pair: own[0] if len(own) == 1 else out.make(False, own) for pair, own in between.items()}

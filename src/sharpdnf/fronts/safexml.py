@@ -54,7 +54,7 @@ def shown(text: str, length: int = 60) -> str:
     return repr(text if len(text) <= length else f"{text[:length]}...")
 
 
-class _Reader:
+class _XmlReader:
     def __init__(self, file: str) -> None:
         self.file = file
         self.open: list[Element] = []
@@ -117,7 +117,7 @@ def parse_xml(data: bytes, file: str) -> Element:
     """The root element. Everything that is wrong with the file is a ParseError with its line."""
     if len(data) > MAX_BYTES:
         raise ParseError(f"more than {MAX_BYTES} bytes", file=file)
-    reader = _Reader(file)
+    reader = _XmlReader(file)
     try:
         for start in range(0, len(data), CHUNK):
             reader.parser.Parse(data[start : start + CHUNK], False)

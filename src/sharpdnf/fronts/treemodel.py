@@ -19,13 +19,13 @@ House = frozenset[tuple[str, bool]]
 
 
 @dataclass(frozen=True, slots=True)
-class Formula:
+class TreeFormula:
     """A Boolean formula. ``kind`` is event (called ``name``), true, false or a connective of ``args``; ``low`` and
     ``high`` are the bounds of atleast and cardinality."""
 
     kind: str
     place: Place
-    args: tuple[Formula, ...] = ()
+    args: tuple[TreeFormula, ...] = ()
     name: str = ""
     low: int = 0
     high: int = 0
@@ -34,7 +34,7 @@ class Formula:
 @dataclass(frozen=True, slots=True)
 class GateDefinition:
     name: str
-    formula: Formula
+    formula: TreeFormula
     place: Place
 
 
@@ -56,7 +56,7 @@ class Sequence:
 
     name: str
     place: Place
-    ways: tuple[tuple[tuple[Formula, House], ...], ...] = ()
+    ways: tuple[tuple[tuple[TreeFormula, House], ...], ...] = ()
     chance: Expression | None = None
     frequency: Expression | None = None
 
@@ -81,7 +81,7 @@ class Model:
         return tuple(name for name in self.gates if name not in read and name not in self.replaced)
 
 
-def events_of(formula: Formula) -> list[str]:
+def events_of(formula: TreeFormula) -> list[str]:
     """The names that stand in a formula, from left to right."""
     out: list[str] = []
     stack = [formula]
@@ -138,14 +138,14 @@ class Assembler:
                     built[other] = self.formula(self.model.gates[other].formula, built, values)
         return built[name]
 
-    def collected(self, formula: Formula, house: House) -> Gate:
+    def collected(self, formula: TreeFormula, house: House) -> Gate:
         """A formula that stands outside all gates, as event trees have them."""
         for name in events_of(formula):
             if name in self.model.gates:
                 self.gate(name, house)
         return self.formula(formula, self.built.setdefault(house, {}), {**self.model.houses, **dict(house)})
 
-    def formula(self, f: Formula, built: Mapping[str, Gate], houses: Mapping[str, bool]) -> Gate:
+    def formula(self, f: TreeFormula, built: Mapping[str, Gate], houses: Mapping[str, bool]) -> Gate:
         b = self.builder
         if f.kind == "event":
             if f.name in built:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from sharpdnf.errors import ConfigError
 
-Table = TypeVar("Table")
+Section = TypeVar("Section")
 KINDS = ("paper", "spread", "uniform", "hub")
 LOSSES = ("kl", "robust", "cauchy")
 
@@ -261,7 +261,7 @@ def read_config(path: Path) -> Config:
         raise ConfigError(f"{path}: {error}") from None
 
 
-def from_table(kind: type[Table], table: dict[str, Any], where: str) -> Table:
+def from_table(kind: type[Section], table: dict[str, Any], where: str) -> Section:
     """Turns a table of parsed TOML or JSON into the frozen dataclass ``kind``, checking every key and type."""
     check(isinstance(table, dict), f"{where.rstrip('.') or 'the file'} must be a table")
     hints = get_type_hints(kind)

@@ -41,26 +41,26 @@ class Edges:
 
 
 @dataclass(frozen=True)
-class Relation:
+class Adjacency:
     """Edges from source to target nodes, and the same edges backwards for the other direction and the gradients."""
 
     forward: Edges
     backward: Edges
 
     @property
-    def reverse(self) -> Relation:
-        return Relation(self.backward, self.forward)
+    def reverse(self) -> Adjacency:
+        return Adjacency(self.backward, self.forward)
 
     @classmethod
-    def of(cls, indptr: np.ndarray, indices: np.ndarray, num_sources: int) -> Relation:
-        """The relation whose targets are the rows of the CSR arrays and whose sources are its columns."""
+    def of(cls, indptr: np.ndarray, indices: np.ndarray, num_sources: int) -> Adjacency:
+        """The adjacency whose targets are the rows of the CSR arrays and whose sources are its columns."""
         back_indptr, back_indices = _native.transpose(indptr, indices, num_sources)
         arrays = (indptr, indices, back_indptr, back_indices)
         a, b, c, d = (torch.from_numpy(np.ascontiguousarray(array)) for array in arrays)
         return cls(Edges(a, b), Edges(c, d))
 
-    def to(self, device: torch.device | str) -> Relation:
-        return Relation(self.forward.to(device), self.backward.to(device))
+    def to(self, device: torch.device | str) -> Adjacency:
+        return Adjacency(self.forward.to(device), self.backward.to(device))
 
 
 @dataclass(frozen=True)
@@ -69,9 +69,9 @@ class Graph:
 
     prob: Tensor
     """float32[N]: P(variable); may require a gradient."""
-    conjunctions: Relation
+    conjunctions: Adjacency
     """The edges from literal nodes [2N] to conjunction nodes [M]."""
-    disjunctions: Relation
+    disjunctions: Adjacency
     """The edges from conjunction nodes [M] to disjunction nodes [F]."""
     var_indptr: tuple[int, ...]
     """Where the variables of each formula begin: formula f owns ``var_indptr[f]:var_indptr[f + 1]``."""
@@ -98,8 +98,8 @@ class Graph:
         starts = np.cumsum([0] + [f.num_vars for f in formulas])
         return cls(
             torch.tensor(batch.dnf.prob, dtype=torch.float32),
-            Relation.of(np.array(batch.dnf.indptr), nodes, 2 * num_vars),
-            Relation.of(np.array(batch.formula_indptr), every_clause, batch.dnf.num_clauses),
+            Adjacency.of(np.array(batch.dnf.indptr), nodes, 2 * num_vars),
+            Adjacency.of(np.array(batch.formula_indptr), every_clause, batch.dnf.num_clauses),
             tuple(starts.tolist()),
         )
 

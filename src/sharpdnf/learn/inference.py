@@ -14,7 +14,7 @@ from torch import Tensor
 
 from sharpdnf.dnf import DNF
 from sharpdnf.errors import LimitError
-from sharpdnf.learn.graph import Edges, Graph, Relation
+from sharpdnf.learn.graph import Adjacency, Edges, Graph
 from sharpdnf.learn.layers import Perceptron, sum_edges
 from sharpdnf.learn.model import Network, States
 
@@ -79,7 +79,7 @@ def run_in_blocks(
             return
         from_disjunction = F.linear(network.M_d(disjunction[0]), network.L_c2.weights[0])
         for rows in _blocks(0, m):  # (c)
-            spread = Relation(_slice(graph.disjunctions.backward, rows), graph.disjunctions.forward)
+            spread = Adjacency(_slice(graph.disjunctions.backward, rows), graph.disjunctions.forward)
             network.L_c2.advance_shared((conjunction[rows], conjunction_cell[rows]), from_disjunction, spread)
             after_block()
         send(network.M_c, conjunction, conjunction_message)

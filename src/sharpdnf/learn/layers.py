@@ -19,7 +19,7 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from sharpdnf import _native
-from sharpdnf.learn.graph import Edges, Relation
+from sharpdnf.learn.graph import Adjacency, Edges
 
 ROW_BLOCK = 1024
 
@@ -52,19 +52,19 @@ def _apply(function: type[Function], *arguments: Any) -> Any:
 
 class _Aggregate(Function):
     @staticmethod
-    def forward(ctx: Any, relation: Relation, x: Tensor) -> Tensor:
-        ctx.relation = relation
-        return sum_edges(relation.forward, x)
+    def forward(ctx: Any, adjacency: Adjacency, x: Tensor) -> Tensor:
+        ctx.adjacency = adjacency
+        return sum_edges(adjacency.forward, x)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor]:
-        return None, sum_edges(ctx.relation.backward, grad)
+        return None, sum_edges(ctx.adjacency.backward, grad)
 
 
-def aggregate(relation: Relation, x: Tensor) -> Tensor:
+def aggregate(adjacency: Adjacency, x: Tensor) -> Tensor:
     """[targets, k] from [sources, k]: the sum over each target's neighbours."""
-    out: Tensor = _apply(_Aggregate, relation, x)
+    out: Tensor = _apply(_Aggregate, adjacency, x)
     return out
 
 
@@ -187,13 +187,13 @@ class _Cell(Function):
     """One LSTM step with its products: gates = base + sum_i x_i W_i', where base may be indexed rows.
 
     Inputs come as pairs (x, weight); ``base`` is [targets, 4k] or, with ``spread``, [sources, 4k] to be spread along
-    the relation's edges (the disjunction's message is the same for all conjunctions of a formula, so its product
+    the adjacency's edges (the disjunction's message is the same for all conjunctions of a formula, so its product
     is taken once per formula).
     """
 
     @staticmethod
     def forward(
-        ctx: Any, spread: Relation | None, base: Tensor | None, cell: Tensor, *rest: Tensor
+        ctx: Any, spread: Adjacency | None, base: Tensor | None, cell: Tensor, *rest: Tensor
     ) -> tuple[Tensor, Tensor]:
         gain, shift, *pairs = rest
         state, new_cell = torch.empty_like(cell), torch.empty_like(cell)
@@ -257,7 +257,9 @@ class LayerNormLSTM(nn.Module):
         gates = sum(rest, start=first)
         return lstm_elementwise(gates, cell, self.gain, self.shift)
 
-    def forward_shared(self, memory: tuple[Tensor, Tensor], message: Tensor, spread: Relation) -> tuple[Tensor, Tensor]:
+    def forward_shared(
+        self, memory: tuple[Tensor, Tensor], message: Tensor, spread: Adjacency
+    ) -> tuple[Tensor, Tensor]:
         """The next (state, cell) where many rows share a message: ``message`` [sources, k] reaches them along
         ``spread``, and is multiplied with its weights once, not once per row."""
         state, cell = memory
@@ -280,7 +282,7 @@ class LayerNormLSTM(nn.Module):
         for rows in _blocks(len(state)):
             _step(gates[: rows.stop - rows.start], False, pairs, rows, (self.gain, self.shift), cell, memory)
 
-    def advance_shared(self, memory: tuple[Tensor, Tensor], base: Tensor, spread: Relation) -> None:
+    def advance_shared(self, memory: tuple[Tensor, Tensor], base: Tensor, spread: Adjacency) -> None:
         """``memory`` <- self.forward_shared(...), in place and without gradients; ``base`` is the message's product."""
         state, cell = memory
         *_, state_weight = self.weights

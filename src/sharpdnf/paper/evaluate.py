@@ -13,7 +13,7 @@ from sharpdnf.engines.registry import find
 from sharpdnf.estimate import Estimate, Limit, log1mexp
 from sharpdnf.paper.labels import Labels
 from sharpdnf.paper.rows import Label, Row, Trace
-from sharpdnf.paper.sets import Member, draw
+from sharpdnf.paper.sets import SetMember, draw
 
 Predictor = Callable[[Sequence[DNF]], list[Estimate]]
 
@@ -48,7 +48,7 @@ def sampled(dnf: DNF) -> float:
 def evaluate(
     model: str,
     weights: str,
-    members: Sequence[Member],
+    members: Sequence[SetMember],
     labels: Labels,
     *,
     predict: Predictor,
@@ -88,7 +88,7 @@ def evaluate(
     return rows
 
 
-def figure_members(members: Sequence[Member], labels: Labels, count: int = 21) -> list[tuple[Member, DNF, Label]]:
+def figure_members(members: Sequence[SetMember], labels: Labels, count: int = 21) -> list[tuple[SetMember, DNF, Label]]:
     """The paper's choice for Figure 4: the members whose labels are nearest to (21 - i) / 20 for i = 1..21."""
     pool = [(member, labels.get(member, draw(member, labels.seed))) for member in members]
     chosen = []
@@ -101,7 +101,7 @@ def figure_members(members: Sequence[Member], labels: Labels, count: int = 21) -
 
 
 def trace_rows(
-    model: str, chosen: Iterable[tuple[Member, DNF, Label]], trace: Callable[[DNF], Sequence[Estimate]]
+    model: str, chosen: Iterable[tuple[SetMember, DNF, Label]], trace: Callable[[DNF], Sequence[Estimate]]
 ) -> list[Trace]:
     """The estimates after every iteration for the formulas of Figure 4."""
     return [

@@ -18,7 +18,7 @@ from sharpdnf.engines import count, sampling
 from sharpdnf.errors import ConfigError
 from sharpdnf.learn.stream import Labeller
 from sharpdnf.paper.rows import Label, read_records
-from sharpdnf.paper.sets import SPLITS, Member
+from sharpdnf.paper.sets import SPLITS, SetMember
 from sharpdnf.streams import Stream, random_stream
 
 
@@ -55,7 +55,7 @@ class Labels:
             if label.epsilon <= epsilon and label.delta <= delta:
                 self._known[label.set, label.index, label.shift] = label
 
-    def get(self, member: Member, dnf: DNF) -> Label:
+    def get(self, member: SetMember, dnf: DNF) -> Label:
         """The label of a member: the file's if it is there, else made now and written by the next ``save``."""
         key, formula_digest = (member.set, member.index, member.shift), digest(dnf)
         known = self._known.get(key)

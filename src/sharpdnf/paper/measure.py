@@ -20,7 +20,7 @@ from sharpdnf.learn.stream import pack
 from sharpdnf.paper.evaluate import evaluate, sampled
 from sharpdnf.paper.labels import Labels
 from sharpdnf.paper.rows import Label, Row, read_records, write_records
-from sharpdnf.paper.sets import Member, draw, member
+from sharpdnf.paper.sets import SetMember, draw, member
 
 if TYPE_CHECKING:
     from sharpdnf.learn.counter import NeuralCounter
@@ -37,7 +37,7 @@ def open_labels(out: Path, seed: int) -> Labels:
     return Labels(out / "labels.csv", sampling.label, epsilon=EPSILON, delta=DELTA, seed=seed)
 
 
-def chunks(members: Sequence[Member]) -> list[list[Member]]:
+def chunks(members: Sequence[SetMember]) -> list[list[SetMember]]:
     """Members in order of size, cut into chunks, so that formulas of one size go through the network together."""
     ordered = sorted(members, key=lambda m: (m.num_vars, m.width, m.index))
     return pack(ordered, lambda m: m.num_clauses * m.width, CHUNK_LITERALS)
@@ -60,7 +60,7 @@ class Measurer:
         by_sampling = sampled(dnf) if math.isnan(row.log_sampling) else row.log_sampling
         return replace(row, log_lower=low, log_upper=high, log_sampling=by_sampling)
 
-    def rows(self, members: Sequence[Member]) -> Iterator[list[Row]]:
+    def rows(self, members: Sequence[SetMember]) -> Iterator[list[Row]]:
         """Yields rows as they are done, and saves the labels that were made on the way."""
         if self.jobs == 1 and not backend_chosen():
             for chunk in chunks(members):
@@ -88,7 +88,7 @@ def _in_worker(source: str, out: Path, seed: int) -> tuple[NeuralCounter, Labels
 
 
 def _measure_in_worker(
-    place: tuple[str, Path, int], model: str, weights: str, members: list[Member]
+    place: tuple[str, Path, int], model: str, weights: str, members: list[SetMember]
 ) -> tuple[list[Row], list[Label]]:
     counter, labels = _in_worker(*place)
     rows = _measure(counter, labels, model, weights, members)
@@ -96,11 +96,13 @@ def _measure_in_worker(
     return rows, fresh
 
 
-def _measure(counter: NeuralCounter, labels: Labels, model: str, weights: str, members: Sequence[Member]) -> list[Row]:
+def _measure(
+    counter: NeuralCounter, labels: Labels, model: str, weights: str, members: Sequence[SetMember]
+) -> list[Row]:
     return evaluate(model, weights, members, labels, predict=counter.predict_many)
 
 
-def measure_set(path: Path, members: Sequence[Member], measurer: Measurer, say: Say, *, keep: bool = False) -> None:
+def measure_set(path: Path, members: Sequence[SetMember], measurer: Measurer, say: Say, *, keep: bool = False) -> None:
     """Measures those members for which the file has no row of these weights yet.
 
     Rows of the same set that are not asked for any more are dropped, unless they are to be kept.

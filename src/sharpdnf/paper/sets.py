@@ -38,7 +38,7 @@ SPLITS = {name: number for number, name in enumerate([*SETS, *OUTSIDE])}
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class SetMember:
     """One formula of a set under one of its distributions."""
 
     set: str
@@ -55,13 +55,13 @@ def num_distributions(name: str) -> int:
     return 1 if name.startswith("size-") else 4
 
 
-def member(name: str, index: int, shift: int, seed: int = 0) -> Member:
+def member(name: str, index: int, shift: int, seed: int = 0) -> SetMember:
     """What example ``index`` of a set is, without drawing it."""
     if name in OUTSIDE:
         if not 0 <= index < OUTSIDE_SIZE:
             raise IndexError(f"formula {index} of {OUTSIDE_SIZE} in set {name!r}")
         dnf = _draw_outside(name, index, seed)
-        return Member(name, index, 0, dnf.num_vars, dnf.num_clauses, int(dnf.widths.max()), "outside")
+        return SetMember(name, index, 0, dnf.num_vars, dnf.num_clauses, int(dnf.widths.max()), "outside")
     sizes = SETS[name]
     ends = list(accumulate(sizes.values()))
     if not 0 <= index < ends[-1]:
@@ -76,30 +76,29 @@ def member(name: str, index: int, shift: int, seed: int = 0) -> Member:
         family = "uniform"
     elif name == "fully-privileged" or random_stream(seed, Stream.SET_FAMILY, SPLITS[name], index).integers(2):
         family = "privileged"
-    return Member(name, index, shift, n, num_clauses, width, family)
+    return SetMember(name, index, shift, n, num_clauses, width, family)
 
 
 def _draw_outside(name: str, index: int, seed: int) -> DNF:
     return OUTSIDE[name](random_stream(seed, Stream.SET_FORMULA, SPLITS[name], index))
 
 
-def draw(what: Member, seed: int = 0, variant: str = "text") -> DNF:
+def draw(what: SetMember, seed: int = 0, variant: str = "text") -> DNF:
     """The formula of a member: pure in (seed, set, index, shift)."""
     if what.set in OUTSIDE:
         return _draw_outside(what.set, what.index, seed)
-    if what.set.endswith("-code"):
-        variant = "code"
     rng = random_stream(seed, Stream.SET_FORMULA, SPLITS[what.set], what.index)
     if what.family == "uniform":
         dnf = uniform(UniformSpec(what.num_vars, what.num_clauses, what.width), rng)
     else:
         privileged = what.family == "privileged"
-        spec = PaperSpec(what.num_vars, what.num_clauses, what.width, privileged, variant)  # type: ignore[arg-type]
+        code = variant == "code" or what.set.endswith("-code")
+        spec = PaperSpec(what.num_vars, what.num_clauses, what.width, privileged, "code" if code else "text")
         dnf = paper(spec, rng)
     return quarter_shifts(dnf)[what.shift]
 
 
-def subset(name: str, size: int | None, seed: int = 0) -> list[Member]:
+def subset(name: str, size: int | None, seed: int = 0) -> list[SetMember]:
     """``size`` examples stratified by number of variables and setting, one distribution each; None for the whole set.
 
     The strata keep the set's proportions. Taking one distribution per formula keeps the examples independent.

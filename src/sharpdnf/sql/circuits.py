@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from sharpdnf.circuit import Circuit
-from sharpdnf.engines.circuit_auto import FIRST_OPERATIONS, FIRST_WORK, WORK_PER_INPUT, Asked, bounded
+from sharpdnf.engines.circuit_auto import FIRST_OPERATIONS, FIRST_WORK, WORK_PER_INPUT, CircuitAsked, bounded
 from sharpdnf.engines.circuit_eliminate import eliminate_circuit
 from sharpdnf.engines.circuit_sampling import draw, relative_estimate, sample_additive
 from sharpdnf.engines.circuits import MANY_DRAWS
@@ -69,7 +69,7 @@ def _strongest(circuit: Circuit, options: Options, seed: int) -> Estimate:
     """Exact where a short compilation or elimination decides it; else relative from a limited number of draws."""
     limit = make_limit(options.timeout, options.threads)
     epsilon, delta = options.epsilon, options.delta
-    asked = Asked("auto", "relative", epsilon, delta, seed, limit)
+    asked = CircuitAsked("auto", "relative", epsilon, delta, seed, limit)
     found = bounded(circuit, asked, FIRST_WORK + WORK_PER_INPUT * circuit.num_inputs)
     if found.guarantee == "exact":
         return found

@@ -21,7 +21,7 @@ WORDS = {NOT: "not", AND: "and", OR: "or", ATLEAST: "at least"}
 
 
 @dataclass(slots=True)
-class Graph:
+class LineageGraph:
     """What a picture shows: node 0 is the answer."""
 
     labels: list[str] = field(default_factory=list)
@@ -79,9 +79,9 @@ def to_json(formula: DNF | Circuit, answer: dict[str, object], prob: float) -> s
     return json.dumps(said | {"gates": gates, "output": int(formula.outputs[0])}, default=str)
 
 
-def graph_of(formula: DNF | Circuit, title: str) -> Graph:
+def graph_of(formula: DNF | Circuit, title: str) -> LineageGraph:
     """The nodes and arrows of a lineage."""
-    graph = Graph()
+    graph = LineageGraph()
     graph.add(title, 0)
     labels = [f"{name}  {p:.4g}" for name, p in zip(_names(formula), formula.prob.tolist(), strict=True)]
     if isinstance(formula, DNF):
@@ -94,7 +94,7 @@ def graph_of(formula: DNF | Circuit, title: str) -> Graph:
     return graph
 
 
-def _add_circuit(graph: Graph, circuit: Circuit, labels: list[str]) -> None:
+def _add_circuit(graph: LineageGraph, circuit: Circuit, labels: list[str]) -> None:
     """The gates that the output reads; a NOT is an arrow to what must be absent."""
     gates = _gates(circuit)
     column = {int(circuit.outputs[0]): 1}

@@ -15,7 +15,7 @@ from sharpdnf.sql.parse.text import parse_select, written_back
 
 
 @dataclass(frozen=True, slots=True)
-class Probability:
+class RowProbability:
     """The probability of a row of one relation."""
 
     text: str
@@ -39,14 +39,14 @@ def find_column(relation: Relation, name: str, what: str) -> str:
     return close[0]
 
 
-def read_probability(text: str, relation: Relation, catalog: Catalog) -> Probability:
+def read_probability(text: str, relation: Relation, catalog: Catalog) -> RowProbability:
     """A column's name or, if there is no such column, an expression in the database's SQL.
 
     A division in it is one of real numbers: score / 100 of a whole number is a fraction in every database.
     """
     if text.lower() in {name.lower() for name in relation.columns} or text.isidentifier():
         name = find_column(relation, text, "probability")
-        return Probability(text, column(name), (name,), name)
+        return RowProbability(text, column(name), (name,), name)
     dialect = catalog.dialect
     sql = f"SELECT {text} FROM {relation.table().sql(dialect.name)}"
     try:
@@ -65,7 +65,7 @@ def read_probability(text: str, relation: Relation, catalog: Catalog) -> Probabi
         raise
     except SQLError as error:
         raise UncertainTableError(f"the probability {text!r} of {relation.path[-1]}: {error}") from None
-    return Probability(text, holder, names, "")
+    return RowProbability(text, holder, names, "")
 
 
 def _bind(holder: exp.Paren, relation: Relation, catalog: Catalog) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ from sqlglot import exp
 
 from sharpdnf.engines.front import make_seed
 from sharpdnf.fronts import network
-from sharpdnf.fronts.links import Network
+from sharpdnf.fronts.links import LinkNetwork
 from sharpdnf.sql.backends.names import column, quoted
 from sharpdnf.sql.backends.protocol import ROW_ID, Backend, Catalog, Uncertain
 from sharpdnf.sql.bind.tables import Environment, Tables
@@ -276,7 +276,7 @@ def _constant(value: exp.Expr) -> int | str:
 class Links:
     """What the database holds: the network, and what the query shows if all links are up."""
 
-    graph: Network
+    graph: LinkNetwork
     labels: tuple[str, ...]
     values: list[Value]
     """The value of each answer."""
@@ -344,7 +344,9 @@ def _rows(backend: Backend, reach: Reach, declared: Declared) -> list[tuple[int,
     return rows
 
 
-def _graph(rows: list[tuple[int, Value, Value]], reach: Reach, declared: Declared) -> tuple[Network, dict[Value, int]]:
+def _graph(
+    rows: list[tuple[int, Value, Value]], reach: Reach, declared: Declared
+) -> tuple[LinkNetwork, dict[Value, int]]:
     """The network, whose nodes are numbers, and the number of each value.
 
     NULL equals nothing: it can be reached, and leads nowhere.
@@ -358,10 +360,10 @@ def _graph(rows: list[tuple[int, Value, Value]], reach: Reach, declared: Declare
             place.setdefault(value, len(place))
     tail, head = (np.array([place[row[i]] for row in kept], dtype=np.int32) for i in (1, 2))
     prob = declared.prob[np.array([row[0] for row in kept], dtype=np.int64) - declared.base]
-    return Network(tuple(range(len(place))), tail, head, prob, np.ones(len(place)), not reach.both_ways), place
+    return LinkNetwork(tuple(range(len(place))), tail, head, prob, np.ones(len(place)), not reach.both_ways), place
 
 
-def _counts(graph: Network, targets: list[int], options: Options) -> Counts:
+def _counts(graph: LinkNetwork, targets: list[int], options: Options) -> Counts:
     """The probability of each target, each exactly or within what was asked for."""
     seed, source = make_seed(options.rng), 0
     asked: dict[str, Any] = {"epsilon": options.epsilon, "delta": options.delta, "threads": options.threads}

@@ -31,12 +31,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Never
 
 import numpy as np
 
 from sharpdnf import errors
 from sharpdnf.dnf import DNF
+from sharpdnf.engines.registry import refuse_options
 from sharpdnf.errors import SQLError, SQLTimeout
 from sharpdnf.estimate import check_tolerance
 from sharpdnf.sql.answers import Answers
@@ -164,8 +165,10 @@ class Sandbox:
         threads: int | None = None,
         engine: str = "auto",
         progress: Progress | None = None,
+        **unknown: Never,
     ) -> Answers:
         """As ``ProbDB.sql``, within the limits. ``progress`` hears of the end alone."""
+        refuse_options(self.sql, unknown)
         query = with_values(query, params, DUCKDB.name)
         check_tolerance(epsilon, delta)
         if timeout is not None and not timeout >= 0.0:

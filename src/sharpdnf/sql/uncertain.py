@@ -35,7 +35,7 @@ from sharpdnf.dnf import FloatArray, IntArray
 from sharpdnf.errors import SQLError, UncertainTableError
 from sharpdnf.sql.backends.names import column, quoted
 from sharpdnf.sql.backends.protocol import ROW_ID, Backend, Relation, Uncertain
-from sharpdnf.sql.probability import Probability, find_column, read_probability
+from sharpdnf.sql.probability import RowProbability, find_column, read_probability
 
 READINGS = itertools.count()
 """Numbers the readings of this process, so that no two temporary tables of numbered rows have the same name."""
@@ -63,7 +63,7 @@ class Declared:
 
     name: str
     uncertain: Uncertain
-    probability: Probability
+    probability: RowProbability
     block_columns: tuple[str, ...]
     base: int
     prob: FloatArray
@@ -77,8 +77,9 @@ class Declared:
     version: object
     """The state of the database when the rows were read, where it has such a counter (SQLite); None where the contents
     are compared instead."""
-    seen: dict[tuple[str, ...], object] = field(default_factory=dict)
-    """Hashes of the numbered rows, by the columns that were hashed. They are computed when they are first needed."""
+    seen: dict[tuple[str, ...], tuple[str, object]] = field(default_factory=dict)
+    """By the columns that are hashed: how to ask for the hash of the table, and that of the numbered rows. They are
+    computed when they are first needed."""
 
     def columns_read(self, sql: str) -> tuple[str, ...]:
         """The columns that a rewritten query may read, in order, with those of probability and block.
@@ -107,7 +108,7 @@ def declare(backend: Backend, relation: Relation, prob: str, block: tuple[str, .
 
 
 def _numbered(
-    backend: Backend, relation: Relation, p: Probability, columns: tuple[str, ...], base: int, copy: str
+    backend: Backend, relation: Relation, p: RowProbability, columns: tuple[str, ...], base: int, copy: str
 ) -> Declared:
     source = backend.materialise(copy, relation, p.value, base)
     value = exp.cast(p.value.copy(), "DOUBLE")
@@ -171,19 +172,27 @@ def check_present(backend: Backend, declared: Sequence[Declared], *, planned: bo
     return [copy is not None for copy in found[here:]]
 
 
-def has_changed(backend: Backend, declared: Declared, sql: str) -> bool:
-    """Whether the rows that a rewritten query reads of this table are others than those that were numbered."""
-    if declared.version is not None:
-        return backend.version() != declared.version
-    columns = declared.columns_read(sql)
-    relation, prob = declared.uncertain.relation, declared.probability.value
-    typed = [entry for entry in declared.layout.columns or () if entry[0] in columns]
+def changed(backend: Backend, declared: Sequence[Declared], sql: str) -> list[bool]:
+    """Whether the rows that a rewritten query reads of each table are others than those that were numbered."""
+    version = backend.version()
+    compared = [d for d in declared if d.version is None]
+    seen = [_seen(backend, d, d.columns_read(sql)) for d in compared]
+    now = backend.contents([query for query, _ in seen])
+    others = {d.copy: found != before for d, (_, before), found in zip(compared, seen, now, strict=True)}
+    return [others[d.copy] if d.version is None else version != d.version for d in declared]
+
+
+def _seen(backend: Backend, declared: Declared, columns: tuple[str, ...]) -> tuple[str, object]:
+    """How to ask for the contents of a table in these columns, and what they were when its rows were numbered."""
     if columns not in declared.seen:
-        declared.seen[columns] = backend.contents(backend.temporary(declared.copy), typed, prob)
-    return backend.contents(relation.table(), typed, prob) != declared.seen[columns]
+        typed = [entry for entry in declared.layout.columns or () if entry[0] in columns]
+        items = declared.uncertain.relation.table(), backend.temporary(declared.copy)
+        query, copy = (backend.contents_query(item, typed, declared.probability.value) for item in items)
+        declared.seen[columns] = (query, backend.contents([copy])[0])
+    return declared.seen[columns]
 
 
-def _check_probabilities(backend: Backend, relation: Relation, p: Probability) -> None:
+def _check_probabilities(backend: Backend, relation: Relation, p: RowProbability) -> None:
     """NULL, nan and numbers outside [0, 1] are errors that name the row."""
     bad: list[exp.Expr] = [exp.Is(this=p.value.copy(), expression=exp.Null())]
     if backend.dialect.affinities:

@@ -48,11 +48,11 @@ class Route:
         return "\n".join([*lines, f"{WAYS[self.way]}: yes", *(f"    {note}" for note in self.notes)])
 
 
-Way = tuple[str, Callable[[], Any]]
+Planner = tuple[str, Callable[[], Any]]
 """A name and what makes a plan, or raises UnsupportedSQL."""
 
 
-def choose(ways: Sequence[Way], only: str | None = None, after: Route | None = None) -> tuple[Any, Route]:
+def choose(ways: Sequence[Planner], only: str | None = None, after: Route | None = None) -> tuple[Any, Route]:
     """The plan of the first way that has one; if none has, an error with the reason of each.
 
     ``only`` names the one way that is to be tried; the ways that ``after`` has the refusals of are not tried again.

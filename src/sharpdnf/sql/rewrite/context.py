@@ -21,7 +21,7 @@ NUMBER = "_sharpdnf_n"
 
 
 @dataclass(slots=True)
-class Rows:
+class Rewritten:
     """A rewritten query: the rows of all its SELECTs, each row a clause of the answer that its columns are."""
 
     selects: list[Select]
@@ -51,7 +51,7 @@ class Rewriting:
     """The state of rewriting one query. ``expected`` asks for the identity of result rows as well."""
 
     binding: Binding
-    query: Callable[[Rewriting, Query], Rows]
+    query: Callable[[Rewriting, Query], Rewritten]
     """Rewrites a query at any depth."""
     expected: bool = False
     ctes: list[exp.CTE] = field(default_factory=list)
@@ -83,7 +83,7 @@ class Rewriting:
                 self.done[shared.name] = source
         return replace(self.done[shared.name], alias=self.binding.fresh("t"))
 
-    def hoist(self, rows: Rows, name: str | None = None) -> Source:
+    def hoist(self, rows: Rewritten, name: str | None = None) -> Source:
         """Makes a rewritten query a common table expression of the result; the FROM item that reads it."""
         body = emit(rows.selects)
         known = self._known(body)
@@ -92,9 +92,13 @@ class Rewriting:
         self.ctes.append(cte(name, body))
         lineage, identity = ([f"_{p}{i}" for i in range(n)] for p, n in (("l", rows.lineage), ("i", rows.identity)))
         return Source(
-            (), self.binding.fresh("t"), rows.columns, item=table(name), lineage=tuple(lineage),
+            (),
+            self.binding.fresh("t"),
+            rows.columns,
+            item=table(name),
+            lineage=tuple(lineage),
             identity=tuple(identity),
-        )  # fmt: skip
+        )
 
     def _known(self, body: exp.Query) -> list[exp.CTE]:
         """What a body reads, where somebody will ask the database about it: temporary tables are not made yet."""
@@ -128,7 +132,7 @@ class Rewriting:
         source.item = recopied(exp.Table(this=quoted(name)), [c.name for c in source.columns], bare, NUMBER)
         source.identity = (NUMBER,)
 
-    def check_same_affinity(self, rows: Rows) -> None:
+    def check_same_affinity(self, rows: Rewritten) -> None:
         """Refuses x IN (a set operation of columns with different affinities): SQLite takes that of one of them."""
         if not self.dialect.affinities or not rows.sides:
             return

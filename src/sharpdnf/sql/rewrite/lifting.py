@@ -30,7 +30,7 @@ from sharpdnf.sql.bind.tree import (
 from sharpdnf.sql.emit.sql import complete, emit
 from sharpdnf.sql.emit.stages import BASE, Formula, Found, Gathered, Stage, Step
 from sharpdnf.sql.refusal import refuse
-from sharpdnf.sql.rewrite.context import Rewriting, Rows
+from sharpdnf.sql.rewrite.context import Rewriting, Rewritten
 from sharpdnf.sql.rewrite.query import rewriting
 
 
@@ -49,7 +49,7 @@ class Lifting:
     shared: dict[tuple[str, bool], Shared] = field(default_factory=dict)
     """Shared queries by name, made positive; as a set or as a bag."""
 
-    def rewrite(self, query: Query) -> tuple[Rewriting, Rows]:
+    def rewrite(self, query: Query) -> tuple[Rewriting, Rewritten]:
         """A positive query with lineage, as a statement of its own."""
         context = rewriting(self.binding)
         context.made = self.made
@@ -108,12 +108,12 @@ class Lifting:
         self.steps.append(Gathered(name, self._made_sql(None)))
         return with_lineage(source, rows.lineage)
 
-    def _copied(self, query: Query) -> tuple[Rewriting, Rows]:
+    def _copied(self, query: Query) -> tuple[Rewriting, Rewritten]:
         if self.binding.tables.collates():
             refuse("negation or an aggregate beside collations", "a copy of the rows would lose them")
         return self.rewrite(query)
 
-    def _table(self, passes: Rewriting, rows: Rows, first: list[exp.Expr], kind: str) -> tuple[str, Source]:
+    def _table(self, passes: Rewriting, rows: Rewritten, first: list[exp.Expr], kind: str) -> tuple[str, Source]:
         """Notes a temporary table of the rows, with further columns in front; its name and the FROM item."""
         body = complete(emit(rows.selects), passes.all_ctes())
         inner = exp.alias_(exp.Subquery(this=body), "_r", table=True, quoted=True)

@@ -29,13 +29,11 @@ from sharpdnf.sql.rewrite.columns import Replacing
 from sharpdnf.sql.rewrite.lifting import Lifting, conjuncts
 
 FALSEHOOD = exp.EQ(this=exp.Literal.number(1), expression=exp.Literal.number(0))
-Way = tuple[FromItem, list[Condition]]
+Case = tuple[FromItem, list[Condition]]
 """A FROM item without absence, and the conditions under which its rows are some of those of the original."""
 
 
-def ways(
-    context: Lifting, sources: Sequence[FromItem], *, bag: bool
-) -> list[tuple[list[FromItem], list[Condition]]]:  # fmt: skip
+def ways(context: Lifting, sources: Sequence[FromItem], *, bag: bool) -> list[tuple[list[FromItem], list[Condition]]]:
     """The ways in which rows of FROM items side by side come about: every result row comes about in one of them.
 
     In a ``bag`` every row is one clause, so a partner that only has to exist becomes a condition.
@@ -46,7 +44,7 @@ def ways(
     return found
 
 
-def _ways(context: Lifting, item: FromItem, bag: bool) -> list[Way]:
+def _ways(context: Lifting, item: FromItem, bag: bool) -> list[Case]:
     if isinstance(item, Leaf):
         return [(_leaf(context, item, bag), [])]
     if isinstance(item, Merged):
@@ -66,16 +64,14 @@ def _ways(context: Lifting, item: FromItem, bag: bool) -> list[Way]:
     return _outer(context, item, lefts, rights)
 
 
-def _outer(context: Lifting, item: Join, lefts: list[Way], rights: list[Way]) -> list[Way]:
+def _outer(context: Lifting, item: Join, lefts: list[Case], rights: list[Case]) -> list[Case]:
     if any(isinstance(part, Merged) for side in (item.left, item.right) for part in _parts(side)):
         refuse("an outer join over a correlated join", "move the condition to the outer WHERE")
     uncertain = item.on is not None and bool(item.on.reads)
     if not uncertain and not any(side.reads for side in item.absent):
         if isinstance(item.on, Plain) and refers_outside(item.on.expression, sources_of(item)):
             refuse("an outer join whose ON refers to the query around it", "move the condition to the outer WHERE")
-        return [
-            (replace(item, left=left, right=right), [*a, *b]) for (left, a), (right, b) in product(lefts, rights)
-        ]  # fmt: skip
+        return [(replace(item, left=left, right=right), [*a, *b]) for (left, a), (right, b) in product(lefts, rights)]
     found = _joined(context, item, lefts, rights)
     if item.side in ("LEFT", "FULL"):
         found += _without_partner(context, lefts, item.right, item.on, shown=True)
@@ -84,7 +80,7 @@ def _outer(context: Lifting, item: Join, lefts: list[Way], rights: list[Way]) ->
     return found
 
 
-def _merged(context: Lifting, item: Merged) -> list[Way]:
+def _merged(context: Lifting, item: Merged) -> list[Case]:
     """The FROM items of a merged derived table side by side, with its WHERE."""
     found = []
     for items, conditions in ways(context, item.select.sources, bag=False):
@@ -110,14 +106,14 @@ def _leaf(context: Lifting, leaf: Leaf, bag: bool) -> Leaf:
     return Leaf(replace(leaf.source, origin=shared, item=table(shared.name)))
 
 
-def _joined(context: Lifting, join: Join, lefts: list[Way], rights: list[Way]) -> list[Way]:
+def _joined(context: Lifting, join: Join, lefts: list[Case], rights: list[Case]) -> list[Case]:
     """The pairs of rows for which ON is TRUE."""
     kind = context.binding.dialect.cross_join
     on = [join.on] if join.on is not None else []
     return [
         (Join(left, right, kind=kind, once=join.once), [*a, *b, *on])
         for (left, a), (right, b) in product(lefts, rights)
-    ]  # fmt: skip
+    ]
 
 
 def _partner(context: Lifting, other: FromItem, on: Condition | None) -> Member:
@@ -129,10 +125,10 @@ def _partner(context: Lifting, other: FromItem, on: Condition | None) -> Member:
 
 
 def _without_partner(
-    context: Lifting, kept: list[Way], other: FromItem, on: Condition | None, *, shown: bool
-) -> list[Way]:
+    context: Lifting, kept: list[Case], other: FromItem, on: Condition | None, *, shown: bool
+) -> list[Case]:
     """The rows of one side for which no row of the other makes ON TRUE; if ``shown``, with NULLs in its columns."""
-    found: list[Way] = []
+    found: list[Case] = []
     for item, conditions in kept:
         hollow = _hollow(context, other) if shown else None
         padded = item if hollow is None else Join(item, hollow, "LEFT", "", Plain(FALSEHOOD.copy()), hollow=True)

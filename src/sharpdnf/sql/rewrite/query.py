@@ -14,7 +14,7 @@ from sqlglot import exp
 from sharpdnf.sql.bind.context import Binding
 from sharpdnf.sql.bind.tree import All, Certain, Item, Output, Plain, Query, Select
 from sharpdnf.sql.rewrite.conditions import select_ways
-from sharpdnf.sql.rewrite.context import Rewriting, Rows, null, select_from
+from sharpdnf.sql.rewrite.context import Rewriting, Rewritten, null, select_from
 from sharpdnf.sql.rewrite.sets import by_value, rewrite_except, rewrite_intersect, rewrite_union
 
 SET_OPERATIONS = {"UNION": rewrite_union, "INTERSECT": rewrite_intersect, "EXCEPT": rewrite_except}
@@ -25,7 +25,7 @@ def rewriting(binding: Binding, *, expected: bool = False) -> Rewriting:
     return Rewriting(binding, rewrite_query, expected)
 
 
-def rewrite_query(context: Rewriting, query: Query) -> Rows:
+def rewrite_query(context: Rewriting, query: Query) -> Rewritten:
     """A bound query with lineage."""
     if isinstance(query, Certain):
         return rewrite_certain(context, query)
@@ -34,17 +34,17 @@ def rewrite_query(context: Rewriting, query: Query) -> Rows:
     return SET_OPERATIONS[query.kind](context, query)
 
 
-def rewrite_certain(context: Rewriting, query: Certain) -> Rows:
+def rewrite_certain(context: Rewriting, query: Certain) -> Rewritten:
     """A query over certain rows: no lineage, so its rows are there in every world."""
     source = context.source(query.shared)
     columns = [source.column(output) for output in source.columns]
     values = [known or value for known, value in zip(query.constants, columns, strict=True)]
     select = select_from(source, values)
     select.identity = [*source.references(source.identity)]
-    return Rows([select], query.columns)
+    return Rewritten([select], query.columns)
 
 
-def rewrite_select(context: Rewriting, query: Select) -> Rows:
+def rewrite_select(context: Rewriting, query: Select) -> Rewritten:
     """One SELECT per way in which its conditions can hold."""
     items = list(query.items)
     if context.expected and not query.distinct:
@@ -58,6 +58,6 @@ def rewrite_select(context: Rewriting, query: Select) -> Rows:
         own = list(identity) if context.expected else []
         selects.append(Select(items, [*sources, *way.items], where, lineage=lineage, identity=own))
     columns = tuple(Output(item.label, item.key, f"_c{i}") for i, item in enumerate(items))
-    rows = Rows(selects, columns)
+    rows = Rewritten(selects, columns)
     grouped = query.distinct or query.grouped
     return by_value(context, rows, len(query.items)) if context.expected and grouped else rows

@@ -11,13 +11,13 @@ from sharpdnf.sql.backends.names import bare_value, column
 from sharpdnf.sql.bind.query import constant
 from sharpdnf.sql.bind.tree import All, Item, Leaf, Plain, Select, SetOperation, Source, write_from
 from sharpdnf.sql.refusal import refuse
-from sharpdnf.sql.rewrite.context import Rewriting, Rows, null, select_from
+from sharpdnf.sql.rewrite.context import Rewriting, Rewritten, null, select_from
 
 SIDE = "_side"
 """The column that tells the rows of the two sides apart."""
 
 
-def rewrite_union(context: Rewriting, node: SetOperation) -> Rows:
+def rewrite_union(context: Rewriting, node: SetOperation) -> Rewritten:
     """Rows of both sides. In expected values UNION ALL keeps them apart by side, UNION takes equal ones for one."""
     sides = [context.query(context, side) for side in node.sides]
     distinct = not node.all_ or any(side.distinct for side in sides)
@@ -34,16 +34,16 @@ def rewrite_union(context: Rewriting, node: SetOperation) -> Rows:
         select.lineage += [null() for _ in range(lineage - len(select.lineage))]
         ids = select.identity if apart else []
         select.identity = [*ids, *(null() for _ in range(identity - len(ids)))] if apart else []
-    rows = Rows(selects, sides[0].columns, tuple(part for side in sides for part in side.parts()), distinct)
+    rows = Rewritten(selects, sides[0].columns, tuple(part for side in sides for part in side.parts()), distinct)
     return by_value(context, rows) if context.expected and not apart else rows
 
 
-def reread(context: Rewriting, rows: Rows) -> Rows:
+def reread(context: Rewriting, rows: Rewritten) -> Rewritten:
     """SELECT all columns of the query, as a common table expression."""
     source = context.hoist(rows)
     select = select_from(source)
     select.lineage, select.identity = [*source.references(source.lineage)], [*source.references(source.identity)]
-    return Rows([select], rows.columns)
+    return Rewritten([select], rows.columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Pair:
     sides: tuple[Select, ...]
 
 
-def rewrite_intersect(context: Rewriting, node: SetOperation) -> Rows:
+def rewrite_intersect(context: Rewriting, node: SetOperation) -> Rewritten:
     """Rows of both sides joined, so that the lineage is a conjunction."""
     if node.all_ and context.expected:
         refuse("INTERSECT ALL in an expected value", "count DISTINCT rows instead")
@@ -68,11 +68,11 @@ def rewrite_intersect(context: Rewriting, node: SetOperation) -> Rows:
     select.sources.append(Leaf(pair.right))
     select.lineage = [*pair.left.references(pair.left.lineage), *pair.right.references(pair.right.lineage)]
     select.where = All(tuple(Plain(condition) for condition in [*pair.within, *pair.equal]))
-    rows = Rows([select], node.columns, pair.sides)
+    rows = Rewritten([select], node.columns, pair.sides)
     return by_value(context, rows) if context.expected else rows
 
 
-def rewrite_except(context: Rewriting, node: SetOperation) -> Rows:
+def rewrite_except(context: Rewriting, node: SetOperation) -> Rewritten:
     """Rows of the left side that no certain row equals: whether one does is the same in every world."""
     if node.sides[1].reads:
         refuse("EXCEPT over uncertain rows", "it asks that rows be absent; only certain rows may be taken away")
@@ -86,7 +86,7 @@ def rewrite_except(context: Rewriting, node: SetOperation) -> Rows:
     taken.set("where", exp.Where(this=exp.and_(*pair.equal, copy=False)))
     absent = exp.Not(this=exp.Exists(this=taken))
     select.where = All(tuple(Plain(condition) for condition in [*pair.within, absent]))
-    rows = Rows([select], node.columns, pair.sides)
+    rows = Rewritten([select], node.columns, pair.sides)
     return by_value(context, rows) if context.expected else rows
 
 
@@ -109,7 +109,7 @@ def _paired(context: Rewriting, node: SetOperation) -> Pair:
     return Pair(a, b, within, equal, left.parts() + right.parts())
 
 
-def _tagged(context: Rewriting, left: Rows, right: Rows) -> tuple[Source, Source]:
+def _tagged(context: Rewriting, left: Rewritten, right: Rewritten) -> tuple[Source, Source]:
     """Both sides through one UNION ALL, which gives them the types a set operation gives, told apart by ``_side``."""
     widths = left.lineage, right.lineage
     selects = []
@@ -126,7 +126,7 @@ def _tagged(context: Rewriting, left: Rows, right: Rows) -> tuple[Source, Source
         mine = source.references(source.lineage)
         select.lineage = [*(null() for _ in range(before)), *mine, *(null() for _ in range(after))]
         selects.append(select)
-    both = context.hoist(Rows(selects, left.columns))
+    both = context.hoist(Rewritten(selects, left.columns))
     a, b = (Source((), context.binding.fresh("t"), left.columns, item=both.item) for _ in range(2))
     a.lineage, b.lineage = both.lineage[: widths[0]], both.lineage[widths[0] :]
     return a, b
@@ -144,7 +144,7 @@ def same_value(dialect: Dialect, a: exp.Expr, b: exp.Expr) -> exp.Expr:
     return exp.NullSafeEQ(this=a, expression=b)
 
 
-def by_value(context: Rewriting, rows: Rows, shown: int | None = None) -> Rows:
+def by_value(context: Rewriting, rows: Rewritten, shown: int | None = None) -> Rewritten:
     """For expected values: rows with equal columns are one result row, numbered by their rank.
 
     Columns after those ``shown`` are the grouping columns, which then tell the rows apart.
@@ -156,4 +156,4 @@ def by_value(context: Rewriting, rows: Rows, shown: int | None = None) -> Rows:
     select = select_from(source)
     select.lineage = [*source.references(source.lineage)]
     select.identity = [exp.Window(this=exp.DenseRank(), order=order)]
-    return Rows([select], source.columns)
+    return Rewritten([select], source.columns)

@@ -74,6 +74,10 @@ def group_answers(played: Played, groups: Groups, tree: exp.Query, database: Pro
         )
     numbers, place = np.unique(played.group[played.answer], return_inverse=True)
     counts = played.counts(place, played.world, len(numbers))
+    if not groups.keys and not tree.args.get("having") and not tree.args.get("limit"):
+        counts.prob[:] = counts.lower[:] = counts.upper[:] = (
+            1.0  # an aggregate without GROUP BY has a row in every world
+        )
     share = played.share(place, played.world, len(numbers))
     first = np.full(len(numbers), -1)
     first[place[::-1]] = played.answer[::-1]

@@ -27,7 +27,7 @@ from sharpdnf.sql.uncertain import Declared
 from sharpdnf.sql.ways import Route, check_guarantee
 from sharpdnf.sql.worlds.draws import MOST_LISTED, BoolArray, Choices, make_choices
 from sharpdnf.sql.worlds.script import Script
-from sharpdnf.sql.worlds.stage import Stage, make_stage
+from sharpdnf.sql.worlds.stage import WorldStage, make_stage
 
 ENGINE = "worlds"
 ALL_GUARANTEES = ("exact", "relative", "additive", "bounds")
@@ -157,7 +157,7 @@ def _stopped_by_time_or_user(run: _Run, backend: Backend, options: Options) -> I
 class _Run:
     """The state of playing."""
 
-    stage: Stage
+    stage: WorldStage
     choices: Choices
     total: int
     listed: bool

@@ -33,7 +33,7 @@ FOUND = "_sharpdnf_found"
 PAIRS = "_sharpdnf_pairs"
 
 
-class Stage(Protocol):
+class WorldStage(Protocol):
     """The worlds of one query on one database."""
 
     many: bool
@@ -66,10 +66,10 @@ class Stage(Protocol):
         """Drops what was made."""
 
 
-def make_stage(backend: Backend, script: Script, tables: dict[tuple[str, ...], Declared]) -> Stage:
+def make_stage(backend: Backend, script: Script, tables: dict[tuple[str, ...], Declared]) -> WorldStage:
     """The stage of this kind of database."""
     kind: type[Any] = {"duckdb": DuckDBStage, "sqlite": SQLiteStage, "postgres": PostgresStage}[backend.dialect.name]
-    found: Stage = kind(backend, script, tables)
+    found: WorldStage = kind(backend, script, tables)
     return found
 
 
