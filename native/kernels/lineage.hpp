@@ -84,8 +84,6 @@ struct Lineage {
     RawArray<int32_t> order;      // the row at each place, if asked for
 };
 
-// Brings rows into the order of their keys, first column first, NULLs last, equal keys as they came, and makes each a
-// clause of the rows that it numbers, without the negative numbers and without repeats.
 // The order that puts the clauses of every formula into lexicographic order: a database gives them in any order, which
 // draws must not depend on. Empty if they are sorted. Formula f has the clauses starts[f] to starts[f + 1] - 1.
 inline std::vector<int64_t> clause_order(const int64_t *starts, int64_t formulas, const int64_t *indptr,
@@ -109,6 +107,8 @@ inline std::vector<int64_t> clause_order(const int64_t *starts, int64_t formulas
     return order;
 }
 
+// Brings rows into the order of their keys, first column first, NULLs last, equal keys as they came, and makes each a
+// clause of the rows that it numbers, without the negative numbers and without repeats.
 class LineageSorter {
   public:
     using Columns = std::vector<const int32_t *>;
