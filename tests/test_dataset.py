@@ -55,7 +55,7 @@ def test_a_manifest_cannot_lead_out_of_its_folder(dataset, tmp_path, name):
     manifest = json.loads((directory / "manifest.json").read_text())
     next(e for e in manifest["shards"] if e["file"] == shard.name)["file"] = name
     (directory / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(CheckpointError, match="no shard of this folder"):
+    with pytest.raises(CheckpointError, match="not a shard of this folder"):
         Dataset(directory, "train")
 
 

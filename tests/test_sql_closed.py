@@ -74,7 +74,7 @@ def test_rows_that_depend_on_each_other_go_to_worlds(db: sharpdnf.ProbDB) -> Non
         db.sql(sql, way="closed")
     answers = db.sql(sql)
     assert answers.plan().way == "worlds"
-    assert [way for way, _ in answers.plan().refusals] == ["lineage", "circuit", "closed"]
+    assert [way for way, _ in answers.plan().refusals] == ["lineage", "circuit", "closed", "network"]
 
 
 def test_large_groups() -> None:

@@ -243,5 +243,5 @@ def test_sources(tmp_path: Path) -> None:
 
 def test_nonsense_of_a_worker_is_an_error() -> None:
     data = bytearray(to_bytes(pa.table({"a": ["xy", "z"]})))
-    with pytest.raises(SQLError, match="none"):
+    with pytest.raises(SQLError, match="is not a table"):
         from_bytes(bytes(data[: len(data) // 2]))

@@ -27,7 +27,7 @@ static Formula solvable(const In<int64_t> &indptr, const In<int32_t> &literals, 
     return f;
 }
 
-// Every index once. Factor f is over scope[start[f] .. start[f+1]); the tables lie one after the other.
+// Checks every index once. Factor f is over scope[start[f] .. start[f+1]); the tables lie one after the other.
 static Factors factors(const In<int64_t> &start, const In<int32_t> &scope, const In<double> &tables,
                        const In<double> &weights, std::vector<int64_t> &table_start) {
     if (start.shape(0) < 1 || weights.shape(0) % 2)

@@ -29,7 +29,7 @@ static std::string check_formula(In<int64_t> indptr, In<int32_t> literals, In<do
     return "";
 }
 
-// One number a clause.
+// A pass that computes one number for each clause.
 template <void (*Pass)(const Formula &, double *, Pace &)>
 static Out<double> one_pass(In<int64_t> indptr, In<int32_t> literals, In<double> prob) {
     const Formula f = view(indptr, literals, prob);

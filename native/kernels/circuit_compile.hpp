@@ -413,25 +413,26 @@ inline std::vector<uint8_t> falling_variables(const CircuitView &c, const std::v
     return of_var;
 }
 
-// Tries the orders in turns with growing budgets of work, so that the best of them decides at a few times its own cost;
-// bounds of all of them hold, so the best of these are kept.
-inline void solve_circuit(const CircuitView &c, int32_t output, const CircuitOptions &options, CircuitResult &out) {
-    Pace pace(*options.poll);
+// "At least k" of literals has a closed form. True if the output is one and its table fits into the limits.
+inline bool solve_vote(const CircuitView &c, int32_t output, const CircuitOptions &options, Pace &pace,
+                       CircuitResult &out) {
     const Vote vote(c, output);
     constexpr int64_t kNodeBytes = 32;
-    if (vote.found() && vote.entries() <= options.work &&
-        vote.entries() <= static_cast<int64_t>(options.memory / kNodeBytes)) {
-        out.nodes = out.work = vote.entries();
-        out.stopped = "time";
-        if (options.compile)
-            out.compiled = vote.compiled(pace);
-        else
-            out.bounds = vote.bounds(pace);
-        out.exact = true, out.stopped = "done";
-        return;
-    }
-    const std::vector<int32_t> gates = needed_gates(c, output);
-    std::vector<std::vector<int32_t>> orders;
+    if (!vote.found() || vote.entries() > options.work ||
+        vote.entries() > static_cast<int64_t>(options.memory / kNodeBytes))
+        return false;
+    out.nodes = out.work = vote.entries();
+    out.stopped = "time";  // what the caller reads if the deadline ends the lines below
+    if (options.compile)
+        out.compiled = vote.compiled(pace);
+    else
+        out.bounds = vote.bounds(pace);
+    out.exact = true, out.stopped = "done";
+    return true;
+}
+
+// How many references the gates take in a store, at least: no budget of work below that can succeed.
+inline int64_t stored_size(const CircuitView &c, const std::vector<int32_t> &gates) {
     int64_t size = 0;
     for (const int32_t g : gates) {
         size += 1 + c.width(g);
@@ -440,52 +441,84 @@ inline void solve_circuit(const CircuitView &c, int32_t output, const CircuitOpt
             if (rows > 1) size += c.width(g) * rows;
         }
     }
+    return size;
+}
+
+// The orders to try, each made when it is first asked for. One that equals an earlier one, that could not be made or
+// whose compiler has used up the memory is given up.
+class CircuitOrders {
+  public:
+    static constexpr int kCount = 5;
+
+    CircuitOrders(const CircuitView &c, int32_t output, const std::vector<int32_t> &gates, int64_t size, Pace &pace)
+        : c_(c), output_(output), gates_(gates), size_(size), pace_(pace) {}
+
+    // The order of that number, or null if it is given up. Numbers are asked for one after the other; making an order
+    // adds to `work` about what it costs.
+    const std::vector<int32_t> *find(int which, int64_t &work) {
+        if (static_cast<int>(made_.size()) <= which) {
+            made_.push_back(make(which));
+            work += size_ * (which == 1 ? 40 : 2);
+            const auto last = made_.end() - 1;
+            if (std::find(made_.begin(), last, *last) != last || (last->empty() && which > 0)) give_up(which);
+        }
+        return given_up_[which] ? nullptr : &made_[which];
+    }
+    void give_up(int which) { given_up_[which] = true; }
+
+  private:
+    std::vector<int32_t> make(int which) const {
+        switch (which) {
+            case 0:
+                return walk_order(c_, output_, false);
+            case 1:
+                return force_order(c_, gates_, walk_order(c_, output_, false), pace_);
+            case 2:
+                return walk_order(c_, output_, true);
+            case 3:
+                return separator_order(c_, gates_, pace_);
+            default:
+                return frequency_order(c_, gates_, walk_order(c_, output_, false));
+        }
+    }
+
+    const CircuitView &c_;
+    int32_t output_;
+    const std::vector<int32_t> &gates_;
+    int64_t size_;
+    Pace &pace_;
+    std::vector<std::vector<int32_t>> made_;
+    bool given_up_[kCount] = {};
+};
+
+// Tries the orders in turns with growing budgets of work, so that the best of them decides at a few times its own cost;
+// bounds of all of them hold, so the best of these are kept.
+inline void solve_circuit(const CircuitView &c, int32_t output, const CircuitOptions &options, CircuitResult &out) {
+    Pace pace(*options.poll);
+    if (solve_vote(c, output, options, pace, out)) return;
+    const std::vector<int32_t> gates = needed_gates(c, output);
+    const int64_t size = stored_size(c, gates);
     if (size > options.work) {
         out.stopped = "work";
         return;
     }
-    const auto order = [&](int which) -> std::vector<int32_t> {
-        switch (which) {
-            case 0:
-                return walk_order(c, output, false);
-            case 1:
-                return force_order(c, gates, walk_order(c, output, false), pace);
-            case 2:
-                return walk_order(c, output, true);
-            case 3:
-                return separator_order(c, gates, pace);
-            default:
-                return frequency_order(c, gates, walk_order(c, output, false));
-        }
-    };
-    constexpr int ORDERS = 5;
+    CircuitOrders orders(c, output, gates, size, pace);
     const std::vector<uint8_t> falling = falling_variables(c, gates);
-    std::vector<uint8_t> dropped(ORDERS, 0);
     for (int64_t budget = 16 * size + 20000;; budget = budget > (int64_t{1} << 58) ? budget : 6 * budget) {
         bool tried = false;
-        for (int which = 0; which < ORDERS; ++which) {
-            if (dropped[which]) continue;
-            if (static_cast<int>(orders.size()) <= which) {  // an order is made when it is first asked for
-                orders.push_back(order(which));
-                out.work += size * (which == 1 ? 40 : 2);
-                const auto same = std::find(orders.begin(), orders.end() - 1, orders.back());
-                if (same != orders.end() - 1 || (orders.back().empty() && which > 0)) {
-                    dropped[which] = 1;
-                    continue;
-                }
-            }
+        for (int which = 0; which < CircuitOrders::kCount; ++which) {
+            const std::vector<int32_t> *order = orders.find(which, out.work);
+            if (!order) continue;
             if (out.work >= options.work) {
                 out.stopped = "work";
                 return;
             }
-            CircuitCompiler compiler(c, gates, orders[which], falling, options,
-                                     std::min(budget, options.work - out.work));
+            CircuitCompiler compiler(c, gates, *order, falling, options, std::min(budget, options.work - out.work));
             compiler.run();
             tried = true;
             out.work += compiler.work();
             out.nodes = std::max(out.nodes, compiler.nodes());
-            const Bounds b = compiler.bounds();
-            out.bounds = tighter(out.bounds, b);
+            out.bounds = tighter(out.bounds, compiler.bounds());
             if (compiler.closed()) {
                 out.exact = true;
                 out.nodes = compiler.nodes(), out.stopped = "done";
@@ -496,7 +529,7 @@ inline void solve_circuit(const CircuitView &c, int32_t output, const CircuitOpt
             out.stopped = why ? why : "done";
             if (!why) return;  // the bounds are close enough
             if (why[0] == 't') return;
-            dropped[which] = why[0] == 'm';
+            if (why[0] == 'm') orders.give_up(which);
         }
         if (!tried) return;
     }

@@ -22,7 +22,7 @@ struct CircuitProgram {
     std::vector<int32_t> variables;
     std::vector<Operation> operations;
     std::vector<int32_t> refs;
-    std::vector<int32_t> outputs;  // as refs
+    std::vector<int32_t> outputs;  // the word of each output, written like refs
 
     int64_t num_words() const { return static_cast<int64_t>(variables.size() + operations.size()); }
     int64_t cost() const { return static_cast<int64_t>(refs.size()) + 8 * static_cast<int64_t>(variables.size()); }
@@ -35,10 +35,10 @@ void draw_variables(const CircuitProgram &program, const double *prob, uint64_t 
 void run_program(const CircuitProgram &program, LaneWord *words);
 
 struct CircuitSample {
-    std::vector<int64_t> draws, successes;  // of each output, up to its wanted success
+    std::vector<int64_t> draws, successes;  // for each output, up to the success that was its last wanted one
     std::vector<uint8_t> complete;
     int64_t blocks = 0, operations = 0;  // operations: words read by gates
-    std::vector<int64_t> true_count;  // per variable, over all successes of the only output, -1 where it reads it not
+    std::vector<int64_t> true_count;     // in how many successes of the only output each variable is true; -1: not read
     int64_t marginal_successes = 0;
 };
 
@@ -47,7 +47,7 @@ struct CircuitSampleOptions {
     int64_t successes = 0, max_draws = 0;
     int threads = 1;
     bool marginals = false;
-    const SamplePlan *cover = nullptr;  // of the DNF that contains the first output, the only one then
+    const SamplePlan *cover = nullptr;  // a DNF that contains the output, of which there is one then
 };
 
 // Draws until every output has its successes or max_draws are made.

@@ -85,7 +85,7 @@ inline void compiled_slopes(const CompiledView &c, int64_t root, const double *p
             flow[b] = flow[b] + here * value[a].p;
         } else {
             const double p = prob[c.var[i]];
-            // The difference of the smaller ones keeps its digits: near 1 that is the complements.
+            // The smaller numbers have more digits after the point, so near 1 the complements are subtracted.
             const Value &high = value[a], &low = value[b];
             slope[c.var[i]] += weight * (high.p < high.q ? (here * high.p).value() - (here * low.p).value()
                                                          : (here * low.q).value() - (here * high.q).value());

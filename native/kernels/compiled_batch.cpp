@@ -48,7 +48,7 @@ SHARPDNF_CLONES void forwards(const CompiledView &c, int64_t first, int64_t last
     }
 }
 
-// From node last - 1 down to first.
+// The backward pass over the nodes from last - 1 down to first.
 SHARPDNF_CLONES void backwards(const CompiledView &c, int64_t first, int64_t last, const double *hit,
                                const double *miss, const double *literal, double *flow, double *slope, double *behind) {
     for (int64_t i = last - 1; i >= first; --i) {
@@ -87,7 +87,7 @@ SHARPDNF_CLONES void backwards(const CompiledView &c, int64_t first, int64_t las
                 const double *yes = literal + 2 * kRows * static_cast<int64_t>(c.var[i]), *no = yes + kRows;
                 double *out = slope + kRows * static_cast<int64_t>(c.var[i]);
                 for (int r = 0; r < kRows; ++r) {
-                    // Of two values near 1 the difference is that of what they miss.
+                    // Two values near 1 differ by the difference of their complements, which have more digits.
                     const double up =
                         hit[a + r] > 0.5 && hit[b + r] > 0.5 ? miss[b + r] - miss[a + r] : hit[a + r] - hit[b + r];
                     out[r] += here[r] * up;

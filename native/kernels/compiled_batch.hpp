@@ -30,7 +30,7 @@ struct BatchRequest {
     const double *weight;
 };
 
-// Every index once: children come before their parents, literals and variables exist.
+// Checks every index once: children come before their parents, literals and variables exist.
 inline void check_compiled(const CompiledView &c, int64_t num_vars, int64_t num_literals, const int32_t *output,
                            int64_t outputs) {
     if (c.num_nodes == 0) throw std::invalid_argument("a circuit has at least one node");

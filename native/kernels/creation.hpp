@@ -44,7 +44,7 @@ constexpr double kSafe = 1.0 - 1e-9;   // lower bounds are moved down by more th
 
 struct Graph {
     int64_t num_nodes = 0, num_elements = 0;
-    const int64_t *start = nullptr;  // of each element's ends in `end`
+    const int64_t *start = nullptr;  // where the ends of each element begin in `end`
     const int32_t *end = nullptr;
     const double *rate = nullptr;  // positive and finite
     const uint8_t *terminal = nullptr;
@@ -273,7 +273,7 @@ class Run {
         double y;
         do y = x_ * std::pow(1.0 - random.uniform(), 1.0 / alpha_);
         while (random.uniform() >= std::exp((stages - 1.0) * std::log1p(-y)));
-        const double end = -std::log(y) / step_;  // of the last of the slow stages; beyond 1
+        const double end = -std::log(y) / step_;  // when the last of the slow stages ends: after time 1
         double w = 0.0, slow = 0.0, spent = 0.0;
         int64_t stage = g_.num_nodes - 1;
         while (true) {
@@ -326,7 +326,7 @@ class Run {
             looks += static_cast<int64_t>(pool_->element.size());
             std::swap(own_, left_);
             pool_ = &own_;
-            total_ = sum;  // without what subtraction left behind
+            total_ = sum;  // summed anew, as many subtractions leave rounding errors
         }
         while (true) {
             const double u = random.uniform() * pool_->until.back();

@@ -135,7 +135,7 @@ class Grouper {
 
     // The sum of the children's S', or infinity if it is seen to be of no use.
     double parted(const Node &node, const std::vector<int32_t> &event, double together, int depth) {
-        double apart = 0.0;  // first of the clauses that are alone
+        double apart = 0.0;  // begins with the sum of the clauses that are alone
         std::vector<Node> children = bucket(node, event, together, apart);
         if (depth == DEPTH) return node.sum;
         // A child's S' is at least its largest clause.

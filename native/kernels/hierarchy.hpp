@@ -107,8 +107,7 @@ class Hierarchy {
     template <class T> T term(const Span &clause) const {
         return term<T>(lits_.data() + clause.begin, lits_.data() + clause.end);
     }
-    // Independent parts of which one is to hold: bounds are joined pair by pair, plain numbers, which are few, in a
-    // row.
+    // The OR of independent parts. Bounds are joined pair by pair, plain numbers one after the other: these are few.
     struct PlainParts {
         Plain total;
         void add(const Plain &part) { total = either(total, part); }
@@ -280,14 +279,14 @@ class Hierarchy {
     void evaluate(const double *prob, Plain &p) { p = table_.plain(prob); }
     void evaluate(const double *prob, Bounds &p) { p = table_.bounds(prob); }
 
-    std::vector<Seen> seen_;  // of every variable of the batch: its local number, if the epoch is this formula's
+    std::vector<Seen> seen_;  // the local number of every variable of the batch, valid if the epoch is this formula's
     uint32_t epoch_ = 0;
     std::vector<double> prob_;
     std::vector<int32_t> lits_, parent_, part_of_, ends_, common_, vars_;
-    std::vector<int32_t> count_;  // of every local literal; 0 between the steps
+    std::vector<int32_t> count_;  // how often each local literal occurs; 0 between the steps
     std::vector<Span> clauses_, sorted_;
-    std::vector<int32_t> label_;                 // of every clause: its part
-    Pairwise<Bounds> hit_[kMaxDepth + 1], any_;  // for every depth its own
+    std::vector<int32_t> label_;                 // the part of every clause
+    Pairwise<Bounds> hit_[kMaxDepth + 1], any_;  // one for every depth of the recursion
     TruthTable table_;
     bool stuck_ = false;
     int tables_ = 0;

@@ -19,6 +19,8 @@ struct KlmResult {
     bool complete = false;
 };
 
+constexpr int AHEAD = 64;  // clauses that are drawn or picked at a time, long before they are read
+
 // The first literals of a clause beside each other, padded with one that is always true.
 constexpr int FRONT = 3;
 struct ClauseFront {
@@ -123,6 +125,48 @@ SHARPDNF_CLONES static void fill(LaneRandom &random, uint64_t *out, int rows) {
     random = local;
 }
 
+// Step one of a trial: a clause drawn by its probability, and an assignment of which nothing but the clause is known.
+class SatisfyingStart {
+  public:
+    SatisfyingStart(const Formula &f, const ClauseLaw &law, const std::vector<ClauseFront> &fronts)
+        : f_(f), law_(law), fronts_(fronts) {}
+
+    void draw(LazyAssignment &assignment, Random &random) {
+        if (next_ == AHEAD) {
+            law_.draw(random, drawn_);
+            for (int64_t c : drawn_) __builtin_prefetch(&fronts_[c]);
+            next_ = 0;
+        }
+        const int64_t c = drawn_[next_++];
+        const ClauseFront &front = fronts_[c];
+        assignment.forget();
+        for (int32_t literal : front.literal) assignment.set(literal);
+        for (int64_t i = f_.indptr[c + 1] - front.more; front.more && i < f_.indptr[c + 1]; ++i)
+            assignment.set(f_.literals[i]);
+    }
+
+  private:
+    const Formula &f_;
+    const ClauseLaw &law_;
+    const std::vector<ClauseFront> &fronts_;
+    int64_t drawn_[AHEAD];  // clauses drawn ahead, so that memory has time to answer
+    int next_ = AHEAD;
+};
+
+// Step two: whether the assignment satisfies clause `c`. The literals of the front take their random bits from `word`.
+inline uint32_t satisfies(LazyAssignment &assignment, const Formula &f, const ClauseFront &front, int64_t c,
+                          const uint64_t *word, Random &random) {
+    uint32_t bits[4];
+    std::memcpy(bits, word, sizeof bits);
+    uint32_t satisfied = 1;
+    for (int i = 0; i < FRONT; ++i) satisfied &= assignment.holds(front.literal[i], bits[i], random);
+    if (!satisfied || !front.more) return satisfied;
+    const int64_t end = f.indptr[c + 1];
+    for (int64_t i = end - front.more; satisfied && i < end; ++i)
+        satisfied = assignment.holds(f.literals[i], static_cast<uint32_t>(random.next() >> 32), random);
+    return satisfied;
+}
+
 inline KlmResult klm(const Formula &f, int64_t trials, uint64_t seed, Poll &poll) {
     KlmResult out;
     const auto m = static_cast<uint64_t>(f.num_clauses);
@@ -133,13 +177,12 @@ inline KlmResult klm(const Formula &f, int64_t trials, uint64_t seed, Poll &poll
     LazyAssignment assignment(f);
     Random random(seed);
     LaneRandom bulk(random.next());
+    SatisfyingStart start(f, law, fronts);
     // The clauses to check do not depend on the assignments: picked ahead, so that memory has time to answer. A trial
     // takes three random words from the bulk: the pick, and 32 bits for each literal of the front.
-    constexpr int AHEAD = 64, NEAR = 6;
+    constexpr int NEAR = 6;
     alignas(64) uint64_t words[3 * AHEAD];
     const ClauseFront *picks[AHEAD];
-    int64_t drawn[AHEAD];
-    int next = AHEAD;
     bool current = false;
     while (out.trials < trials) {
         if (out.trials % (512 * AHEAD) == 0 && poll.look()) return out;
@@ -152,28 +195,9 @@ inline KlmResult klm(const Formula &f, int64_t trials, uint64_t seed, Poll &poll
         for (int j = 0; j < batch; ++j) {
             if (j + NEAR < batch)
                 for (int32_t literal : picks[j + NEAR]->literal) assignment.prefetch(literal);
-            if (!current) {
-                if (next == AHEAD) {
-                    law.draw(random, drawn);
-                    for (int64_t c : drawn) __builtin_prefetch(&fronts[c]);
-                    next = 0;
-                }
-                const int64_t c = drawn[next++];
-                assignment.forget();
-                for (int32_t literal : fronts[c].literal) assignment.set(literal);
-                for (int64_t i = f.indptr[c + 1] - fronts[c].more; fronts[c].more && i < f.indptr[c + 1]; ++i)
-                    assignment.set(f.literals[i]);
-            }
-            const ClauseFront &front = *picks[j];
-            uint32_t bits[4];
-            std::memcpy(bits, &words[AHEAD + 2 * j], sizeof bits);
-            uint32_t satisfied = 1;
-            for (int i = 0; i < FRONT; ++i) satisfied &= assignment.holds(front.literal[i], bits[i], random);
-            if (satisfied && front.more) {
-                const int64_t end = f.indptr[&front - fronts.data() + 1];
-                for (int64_t i = end - front.more; satisfied && i < end; ++i)
-                    satisfied = assignment.holds(f.literals[i], static_cast<uint32_t>(random.next() >> 32), random);
-            }
+            if (!current) start.draw(assignment, random);
+            const bool satisfied =
+                satisfies(assignment, f, *picks[j], picks[j] - fronts.data(), &words[AHEAD + 2 * j], random);
             out.accepted += satisfied;
             current = !satisfied;
         }

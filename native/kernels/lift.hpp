@@ -21,16 +21,16 @@ namespace sharpdnf {
 struct Event {
     enum Kind : uint8_t { kLiteral, kAll, kAny } kind = kLiteral;
     int32_t literal = 0;
-    std::vector<int32_t> of;  // events
+    std::vector<int32_t> of;  // the numbers of those events
     double yes = 0.0, no = 0.0;
 };
 
 struct Lifted {
     OwnedFormula formula;
-    std::vector<double> weights;  // of every lifted variable: P and 1 - P, each precise
+    std::vector<double> weights;  // P and 1 - P of every lifted variable, each to its own relative precision
     std::vector<Event> events;
-    std::vector<int32_t> event_of;  // of every lifted variable
-    int64_t merged = 0;             // variables that went
+    std::vector<int32_t> event_of;  // the event that each lifted variable stands for
+    int64_t merged = 0;             // how many variables became part of another
 };
 
 class Lifting {
@@ -63,7 +63,7 @@ class Lifting {
     }
 
   private:
-    // Far from the ends of a double, so that what is multiplied on stays a number.
+    // Whether products of a few such numbers are far from underflow.
     static bool safe(double p) { return p == 0.0 || p > 1e-200; }
     static uint64_t weigh(int32_t lit) {
         return mix(static_cast<uint64_t>(lit) * 0x9e3779b97f4a7c15ULL + 0x2545f4914f6cdd1dULL);
@@ -210,7 +210,7 @@ class Lifting {
     Pace &pace_;
     std::vector<int64_t> ends_;
     std::vector<int32_t> lits_;
-    std::vector<int32_t> event_;  // of every variable that is left
+    std::vector<int32_t> event_;  // the event of every variable that is left
     std::vector<Sign> signs_;
     std::vector<uint8_t> gone_;
     std::vector<int32_t> flip_;

@@ -74,13 +74,13 @@ class Parser {
     SparseDoubles prob;  // settled by finish()
     double log_scale = 0.0;
     int64_t repeated_literals = 0, impossible_clauses = 0;
-    int64_t rounded_vars = 0;  // whose small negative weight lost digits as 1 - p
+    int64_t rounded_vars = 0;  // variables whose tiny weight of "false" loses digits, as only p is kept
     std::vector<std::pair<int64_t, std::string>> names;
 
   private:
     enum class Mode { line_start, literals, directive, skip };
     enum class Weights { none, pepin, competition, pysdd };
-    static constexpr int64_t kFreeVars = 10'000'000;  // that any text may announce
+    static constexpr int64_t kFreeVars = 10'000'000;  // so many variables a text may announce however short it is
 
     [[noreturn]] static void fail(std::string message) { throw ParseFailure{std::move(message)}; }
 

@@ -179,7 +179,7 @@ SHARPDNF_CLONES bool scan(const Formula &f, Scratch &s, bool coverage, LaneWord 
         const int64_t begin = f.indptr[c], end = f.indptr[c + 1];
         LaneWord holds;  // no literal is false so far
         holds.bits = alive.bits;
-        Lanes one = Lanes::none();  // exactly one is
+        Lanes one = Lanes::none();  // exactly one literal is false so far
         int64_t i = begin;
         for (; i < end && any(holds.bits | one); ++i) {
             const Lanes literal =

@@ -12,7 +12,7 @@ namespace sharpdnf {
 struct PivotCounts {
     int64_t worlds = 0, operations = 0;
     double log_scale = 0.0;         // coverage: log S, S the sum of the clauses' probabilities; else 0
-    std::vector<int64_t> up, down;  // per variable
+    std::vector<int64_t> up, down;  // in how many worlds each variable is pivotal
 };
 
 // Runs blocks [first, first + blocks) of 512 worlds of the stream `seed`, as many as the poll allows, whole blocks

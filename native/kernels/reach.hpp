@@ -23,7 +23,7 @@ namespace reach {
 
 struct Graph {
     int64_t num_nodes = 0, num_links = 0;
-    const int32_t *tail = nullptr, *head = nullptr;  // of each link
+    const int32_t *tail = nullptr, *head = nullptr;  // the two nodes of each link
     bool directed = false;
     const double *link_prob = nullptr;
     const double *node_prob = nullptr;
@@ -74,7 +74,7 @@ struct Ordered {
     int64_t num_nodes = 0;
     Arcs ahead, back;  // back: the arcs turned round, made only if a directed network is searched from both ends
     bool turned = false;
-    std::vector<int32_t> node;  // the old number of each
+    std::vector<int32_t> node;  // the number of each in the caller's network
     std::vector<double> node_prob, link_prob;
     Question question;
     bool possible = true;  // whether every terminal can be reached at all

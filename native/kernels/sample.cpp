@@ -219,6 +219,17 @@ SHARPDNF_INLINE int draw_groups(const SamplePlan &plan, SampleScratch &scratch, 
     return drawn;
 }
 
+// What is drawn from: the scale S' of each choice is known before a draw, in units of the largest p(C), and the least
+// of them wins. `one` is that of direct draws, `sum` that of single clauses, nine tenths of which groups must stay
+// below.
+Estimator choose(Estimator wanted, const Grouping &grouping, double one, double sum) {
+    const bool useful = !grouping.groups.empty();
+    if (wanted == Estimator::grouped && !useful) return Estimator::coverage;
+    if (wanted != Estimator::automatic) return wanted;
+    if (useful && grouping.scale < std::min(one, 0.9 * sum)) return Estimator::grouped;
+    return sum < one ? Estimator::coverage : Estimator::direct;
+}
+
 }  // namespace
 
 SamplePlan make_plan(const Formula &f, Estimator wanted, Poll &poll) {
@@ -239,19 +250,11 @@ SamplePlan make_plan(const Formula &f, Estimator wanted, Poll &poll) {
     const int64_t heavy = falling.start[heavy_buckets(falling, INFINITY)];
 
     Grouping grouping;
-    if (wanted == Estimator::automatic || wanted == Estimator::grouped) {
-        if (relative_sum > 0.0) {
-            const double limit = wanted == Estimator::automatic ? std::min(one, 0.9 * relative_sum) : INFINITY;
-            grouping = best_grouping(f, prob, log_max, falling, relative_sum, limit, pace);
-        }
-        const bool useful = !grouping.groups.empty();
-        if (wanted == Estimator::automatic)
-            wanted = useful && grouping.scale < std::min(one, 0.9 * relative_sum) ? Estimator::grouped
-                     : relative_sum < one                                         ? Estimator::coverage
-                                                                                  : Estimator::direct;
-        else if (!useful)
-            wanted = Estimator::coverage;
+    if (relative_sum > 0.0 && (wanted == Estimator::automatic || wanted == Estimator::grouped)) {
+        const double limit = wanted == Estimator::automatic ? std::min(one, 0.9 * relative_sum) : INFINITY;
+        grouping = best_grouping(f, prob, log_max, falling, relative_sum, limit, pace);
     }
+    wanted = choose(wanted, grouping, one, relative_sum);
     plan.chosen = wanted;
 
     if (wanted == Estimator::direct) {

@@ -22,7 +22,7 @@ namespace sharpdnf {
 class Suffixes {
   public:
     static constexpr int32_t kEmpty = -1;
-    std::vector<int32_t> level, literal, tail;  // of the first literal; what remains without it
+    std::vector<int32_t> level, literal, tail;  // level and number of the first literal; the suffix behind it
     std::vector<int64_t> start;                 // literals[start[s] ..), as many as length[s]
     std::vector<int32_t> length, literals;
     std::vector<int32_t> whole;  // the suffix that is the whole clause
@@ -118,7 +118,7 @@ template <class Algebra> class Shannon {
         }
         return true;
     }
-    bool exhausted() const { return exhausted_; }  // of memory
+    bool exhausted() const { return exhausted_; }  // it gave up because the memory ended
     Value value() const { return result_; }
     int64_t operations() const { return operations_; }
     int64_t nodes() const { return decisions_; }

@@ -19,8 +19,8 @@ namespace sharpdnf {
 
 struct SimplifyOptions {
     bool solve = true;          // solve small components (those of one clause are always folded in)
-    int64_t max_literals = 64;  // of a component to be solved
-    int64_t node_budget = 16;   // d-tree expansions for it
+    int64_t max_literals = 64;  // the most literals of a component that is solved
+    int64_t node_budget = 16;   // the most expansions of its d-tree
 };
 
 // How the whole follows from what remains: P = F ((1 - M) + M mu), and 1 - P = (1 - F) + F M (1 - mu). Both are sums of
@@ -396,7 +396,7 @@ class Simplifier {
         return Bounds::about(product(first, last, [this](int32_t lit) { return g_.literal_prob(lit); }),
                              product_units(last - first));
     }
-    // Of two logarithms that differ by little.
+    // The mean of two logarithms that differ by rounding only; low may be minus infinity.
     static double middle(double low, double high) { return std::isinf(low) ? high : low + (high - low) / 2.0; }
 
     // Numbers the remaining variables from 0, in their original order.
@@ -420,7 +420,7 @@ class Simplifier {
 
     const Formula &f_;
     Formula g_;         // the clauses as they stand: the caller's arrays until a step changes something
-    OwnedFormula own_;  // then these
+    OwnedFormula own_;  // the clauses once a step has changed them
     const SimplifyOptions &options_;
     Pace pace_;
     SimplifyResult out_;

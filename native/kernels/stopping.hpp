@@ -159,7 +159,7 @@ inline double binomial_tail(int64_t n, int64_t a, double p) {
     return sum;
 }
 
-// Zubkov and Serov's upper bound of it.
+// Zubkov and Serov's upper bound of P(S >= a).
 inline double binomial_tail_bound(int64_t n, int64_t a, double p) {
     const double N = static_cast<double>(n), x = (static_cast<double>(a) - 1.0) / N;
     if (p <= 0.0 || a > n) return 0.0;

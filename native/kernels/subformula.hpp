@@ -44,8 +44,8 @@ class Workbench {
           unit_(2 * num_vars, 0),
           first_(2 * num_vars) {}
 
-    std::vector<int32_t> vars;   // of the surveyed formula, in order of appearance
-    std::vector<int32_t> count;  // of each of their literals
+    std::vector<int32_t> vars;   // the variables of the surveyed formula, in order of appearance
+    std::vector<int32_t> count;  // how often each of their literals occurs
     int64_t work = 0;            // literals touched so far
 
     void did(int64_t literals) {

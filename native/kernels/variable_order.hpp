@@ -28,7 +28,7 @@ struct Occurrences {
         }
     }
     int64_t count(int32_t v) const { return start[v + 1] - start[v]; }
-    std::vector<int32_t> variables() const {  // those that occur, as numbered
+    std::vector<int32_t> variables() const {  // those that occur, by rising number
         std::vector<int32_t> out;
         for (int32_t v = 0; v + 1 < static_cast<int32_t>(start.size()); ++v)
             if (count(v) > 0) out.push_back(v);
@@ -137,7 +137,7 @@ class KindsOrder {
 
     struct Split {
         int32_t past, literal, count;
-        bool first;  // of this past: the other sign of v may split it again
+        bool first;  // the first split of this past: the other sign of v may split it again
         uint64_t removed, added;
     };
 
@@ -199,10 +199,10 @@ class KindsOrder {
     const Formula &f_;
     const Occurrences &at_;
     Pace &pace_;
-    std::vector<int32_t> past_;     // of every clause: which past it has
-    std::vector<uint64_t> ahead_;   // of every clause: the sum over its literals still ahead
-    std::vector<uint64_t> sign_;    // of every past: the sum over its clauses' futures
-    std::vector<int32_t> members_;  // of every past: its clauses
+    std::vector<int32_t> past_;     // the number of the past that each clause has
+    std::vector<uint64_t> ahead_;   // for each clause, the sum of weigh() over its literals that are still ahead
+    std::vector<uint64_t> sign_;    // for each past, the sum over the futures of its clauses
+    std::vector<int32_t> members_;  // how many clauses each past has
     std::unordered_map<uint64_t, int32_t> kinds_;
     std::vector<Split> splits_;
     std::vector<int32_t> slots_;

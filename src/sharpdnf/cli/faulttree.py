@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,7 +14,7 @@ from sharpdnf.cli.program import NOT_MET, complain
 
 if TYPE_CHECKING:
     from sharpdnf.estimate import Estimate
-    from sharpdnf.fronts.faulttree import FaultTree
+    from sharpdnf.fronts.faulttree import CutSetTable, FaultTree
 
 APPROXIMATION_NODES = 1_000_000
 """The most nodes that the diagram of cut sets may have where only the approximations need it: about a second."""
@@ -30,6 +31,9 @@ def faulttree(
     mission_time: Annotated[float | None, typer.Option(min=0, help="for failure rates, usually in hours")] = None,
     importance: Annotated[bool, typer.Option("--importance", help="how much each basic event matters")] = False,
     cut_sets: Annotated[int | None, typer.Option(min=1, metavar="N", help="list the likeliest N cut sets")] = None,
+    implicants: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="list the likeliest N prime implicants of a tree with NOT")
+    ] = None,
     order: Annotated[int | None, typer.Option(min=1, help="only cut sets of at most this many events")] = None,
     cutoff: Annotated[float | None, typer.Option(min=0, max=1, help="only cut sets at least this likely")] = None,
     uncertainty: Annotated[int | None, typer.Option(min=2, metavar="N", help="draw uncertain numbers N times")] = None,
@@ -56,6 +60,8 @@ def faulttree(
         report.approximations()
         if cut_sets is not None or order is not None or cutoff is not None:
             report.cut_sets(cut_sets or 20, order, cutoff)
+        if implicants is not None:
+            report.implicants(implicants)
         if importance:
             report.importance()
         if uncertainty is not None:
@@ -101,18 +107,28 @@ class _Report:
             self.line("MCUB", f"{sets.mcub:.9g}  (the min-cut upper bound)")
 
     def cut_sets(self, limit: int, order: int | None, cutoff: float | None) -> None:
+        self._list("cut sets", lambda: self.tree.cut_sets(order, cutoff, limit, top=self.name, **self.asked))
+
+    def implicants(self, limit: int) -> None:
+        self._list("prime implicants", lambda: self.tree.prime_implicants(limit, top=self.name, **self.asked))
+
+    def _list(self, what: str, find: Callable[[], CutSetTable]) -> None:
         from sharpdnf.errors import LimitError
 
         try:
-            sets = self.tree.cut_sets(order, cutoff, limit, top=self.name, **self.asked)
+            sets = find()
         except LimitError as error:
-            return self.cut_short("cut sets", error)
+            return self.cut_short(what, error)
+        joint = " " if what == "cut sets" else ", "  # "not b" has a space of its own
         rows = [
-            {"prob": prob, "share": share, "order": size, "events": " ".join(events)}
+            {"prob": prob, "share": share, "order": size, "events": joint.join(events)}
             for events, size, prob, share in zip(sets.events, sets.order, sets.prob, sets.share, strict=True)
         ]
-        self.found["listed"] = {"total": sets.total, "rare_event": sets.rare_event, "cut_sets": _plain(rows)}
-        self.lines += ["", f"{len(sets)} of {sets.total} minimal cut sets", *_table(rows)]
+        key = what.replace(" ", "_")
+        place = "listed" if what == "cut sets" else key
+        self.found[place] = {"total": sets.total, "rare_event": sets.rare_event, key: _plain(rows)}
+        kind = "minimal cut sets" if what == "cut sets" else what
+        self.lines += ["", f"{len(sets)} of {sets.total} {kind}", *_table(rows)]
 
     def importance(self) -> None:
         from sharpdnf.errors import LimitError
@@ -126,7 +142,8 @@ class _Report:
         self.found["importance"] = _plain(rows)
         by = rows[0]["fussell_vesely_by"] if rows else ""
         shown = [{key: value for key, value in row.items() if key != "fussell_vesely_by"} for row in rows]
-        self.lines += ["", f"importance (Fussell-Vesely by {by})", *_table(shown)]
+        drawn = "sampled, " if any(row["error"] for row in rows) else ""
+        self.lines += ["", f"importance ({drawn}Fussell-Vesely by {by})", *_table(shown)]
 
     def uncertainty(self, samples: int, seed: int | None) -> None:
         from sharpdnf.errors import LimitError

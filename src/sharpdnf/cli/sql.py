@@ -31,12 +31,15 @@ def sql(
     db: Annotated[str | None, typer.Option(help="DuckDB or SQLite file, CSV, Parquet or postgresql:// address")] = None,
     uncertain: Annotated[list[str], typer.Option(help="table:probability[:block,columns]; may be repeated")] = [],  # noqa: B006
     table: Annotated[list[str], typer.Option(help="name=file.csv or .parquet; may be repeated")] = [],  # noqa: B006
+    given: Annotated[list[str], typer.Option(help="a query known to have an answer; may be repeated")] = [],  # noqa: B006
+    given_not: Annotated[list[str], typer.Option(help="a query known to have none; may be repeated")] = [],  # noqa: B006
     guarantee: Annotated[str | None, typer.Option(help="exact, relative, additive or bounds")] = None,
     epsilon: Epsilon = 0.1,
     delta: Delta = 0.05,
     engine: EngineName = "auto",
     timeout: Annotated[float | None, typer.Option(help="seconds for database and counting; then exit code 3")] = None,
     seed: Seed = None,
+    aggregates: Annotated[str, typer.Option(help="summary: one row a group; rows: one for each value")] = "summary",
     limit: Annotated[int, typer.Option(min=0, help="how many answers to print")] = 50,
     show_sql: Annotated[bool, typer.Option("--show-sql", help="print the rewritten SQL and stop")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="say which way the query goes, and why, and stop")] = False,
@@ -70,8 +73,16 @@ def sql(
         typer.echo(str(database.plan(text)))
         return
     options: dict[str, Any] = {
-        "guarantee": guarantee, "epsilon": epsilon, "delta": delta, "engine": engine, "timeout": timeout, "rng": seed,
-    }  # fmt: skip
+        "guarantee": guarantee,
+        "epsilon": epsilon,
+        "delta": delta,
+        "engine": engine,
+        "timeout": timeout,
+        "rng": seed,
+        "given": given or None,
+        "given_not": given_not or None,
+        "aggregates": aggregates,
+    }
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always", sharpdnf.errors.NoUncertainTable)
         answers = _answer(database, text, options)

@@ -21,7 +21,15 @@ from sharpdnf.dnf import DNF
 from sharpdnf.engines.bounds import certified_bounds, log_midpoint
 from sharpdnf.engines.circuit_cnf import count_cnf
 from sharpdnf.engines.circuit_eliminate import eliminate_circuit
-from sharpdnf.engines.circuit_sampling import LANES, Cover, Tally, cut_short, draw, relative_estimate, sample_additive
+from sharpdnf.engines.circuit_sampling import (
+    LANES,
+    Cover,
+    DrawTally,
+    cut_short,
+    draw,
+    relative_estimate,
+    sample_additive,
+)
 from sharpdnf.engines.dtree import bounds_meet
 from sharpdnf.engines.front import count
 from sharpdnf.engines.registry import check_seed
@@ -293,7 +301,7 @@ def _sampled(circuit: Circuit, asked: CircuitAsked) -> Estimate:
 def _relative(circuit: Circuit, asked: CircuitAsked, cover: Cover | None, found: Estimate) -> Estimate:
     """Draws and compiles in turns, each turn four times as long as the one before, until one of them has the answer."""
     k = successes_needed(asked.epsilon, asked.delta)
-    tally: Tally | None = None
+    tally: DrawTally | None = None
     work = 4 * (FIRST_WORK + WORK_PER_INPUT * circuit.num_inputs)
     # A block of draws reads every gate input and draws every variable, which costs about ten of them.
     per_block = circuit.num_inputs + 10 * circuit.num_vars + 100

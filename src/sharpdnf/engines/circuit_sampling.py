@@ -48,7 +48,7 @@ class Cover:
 
 
 @dataclass(slots=True)
-class Tally:
+class DrawTally:
     """Draws and successes so far, int64[outputs], and where the next block of draws starts."""
 
     draws: Counts
@@ -67,14 +67,14 @@ def draw(
     max_draws: int,
     limit: Limit,
     cover: Cover | None = None,
-    so_far: Tally | None = None,
-) -> Tally:
+    so_far: DrawTally | None = None,
+) -> DrawTally:
     """Draws until every output has so many successes, or so many draws are made in all; goes on from ``so_far``.
 
     ``max_draws`` of a run that is to go on is a multiple of 512. The draws are the same however the run is cut up.
     """
     nothing = np.zeros(circuit.num_outputs, np.int64)
-    done = so_far or Tally(nothing, nothing, nothing.astype(np.bool_))
+    done = so_far or DrawTally(nothing, nothing, nothing.astype(np.bool_))
     assert so_far is None or circuit.num_outputs == 1 or successes == UNLIMITED
     before = int(done.draws[0]) if so_far is not None else 0
     found = _native.circuit_sample(
@@ -90,7 +90,7 @@ def draw(
         seconds=limit.seconds_left,
         marginals=False,
     )
-    return Tally(
+    return DrawTally(
         done.draws + found.draws,
         done.successes + found.successes,
         found.complete.astype(np.bool_),
@@ -100,7 +100,7 @@ def draw(
     )
 
 
-def relative_estimate(tally: Tally, output: int, epsilon: float, delta: float, k: int) -> Estimate:
+def relative_estimate(tally: DrawTally, output: int, epsilon: float, delta: float, k: int) -> Estimate:
     """The answer after k successes in N draws: (k - 1)/(N - 1), times the scale S'."""
     sure = min(0.0, tally.log_scale)
     draws = int(tally.draws[output])
@@ -119,7 +119,7 @@ def relative_estimate(tally: Tally, output: int, epsilon: float, delta: float, k
     )
 
 
-def cut_short(tally: Tally, output: int, delta: float) -> Estimate:
+def cut_short(tally: DrawTally, output: int, delta: float) -> Estimate:
     """What is known at a deadline: an additive interval that holds with probability 1 - delta; ``met`` is False."""
     draws, successes = int(tally.draws[output]), int(tally.successes[output])
     scale = math.exp(min(tally.log_scale, 700.0))
@@ -155,7 +155,7 @@ def sample_additive(
     looks, last = looks_at(within, delta)
     out: dict[int, Estimate] = {}
     left = np.arange(circuit.num_outputs)
-    tally: Tally | None = None
+    tally: DrawTally | None = None
     for look in [*((n, d, kl_interval) for n, d in looks), last]:
         draws, share, rule = look
         tally = draw(_outputs(circuit, left), max_draws=draws, so_far=tally, **asked)
@@ -199,7 +199,7 @@ def _around_mean(epsilon: float) -> Rule:
 
 
 def _additive_estimate(
-    tally: Tally, output: int, low: float, high: float, scale: float, epsilon: float, delta: float
+    tally: DrawTally, output: int, low: float, high: float, scale: float, epsilon: float, delta: float
 ) -> Estimate:
     sure = min(0.0, tally.log_scale)
     middle = min(max(scale * (low + high) / 2.0, 0.0), 1.0)

@@ -194,7 +194,7 @@ def find_cut_sets(
     They are all of them, or those of at most ``order`` events and of probability at least ``cutoff``; because of
     rounding, cut sets a hair below ``cutoff`` may still be among them.
     """
-    variables = _depth_first(circuit)
+    variables = depth_first(circuit)
     level = np.empty(circuit.num_vars, dtype=np.int32)
     level[variables] = np.arange(circuit.num_vars)
     found = _native.cut_sets(
@@ -216,7 +216,7 @@ def find_cut_sets(
     return CutSets(found.level, found.lo, found.hi, found.root, variables)
 
 
-def _depth_first(circuit: Circuit) -> npt.NDArray[np.int64]:
+def depth_first(circuit: Circuit) -> npt.NDArray[np.int64]:
     """int64[n]: the variables in the order in which a walk from the output, left to right, meets them; then the rest.
 
     Events that belong together stand together in a tree, and should in the diagram.

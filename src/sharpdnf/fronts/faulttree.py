@@ -25,14 +25,15 @@ import numpy as np
 from sharpdnf.circuit import Circuit
 from sharpdnf.circuit_compile import compile_circuit
 from sharpdnf.compiled import Compiled
-from sharpdnf.dnf import DNF, FloatArray
+from sharpdnf.dnf import FloatArray
 from sharpdnf.engines.front import Seed, count, make_limit, make_rng
-from sharpdnf.engines.many import count_many
 from sharpdnf.engines.registry import refuse_options
 from sharpdnf.errors import InvalidFormula, LimitError, did_you_mean
 from sharpdnf.estimate import Estimate, Limit
 from sharpdnf.fronts.cutsets import MAX_NODES, CutSets, find_cut_sets, is_coherent, restricted
 from sharpdnf.fronts.expressions import Evaluator, constant, is_random
+from sharpdnf.fronts.implicants import find_implicants
+from sharpdnf.fronts.importance import exact_importance, sampled_importance
 from sharpdnf.fronts.safexml import shown
 from sharpdnf.fronts.treefiles import contents, read_model
 from sharpdnf.fronts.treemodel import (
@@ -47,9 +48,6 @@ from sharpdnf.fronts.treemodel import (
 Table = dict[str, Any]
 LISTED = 1000
 """How many cut sets are listed, unless the caller says otherwise."""
-UNION_LITERALS = 200_000
-"""Fussell-Vesely is the probability of the cut sets with an event, counted, if all of them have at most this many
-literals together; beyond it, 1 - P(top | event does not happen) / P(top)."""
 BATCH = 1 << 20
 """How many probabilities one batch of an uncertainty analysis holds."""
 QUANTILES = (0.05, 0.5, 0.95)
@@ -174,7 +172,14 @@ class FaultTree:
         }
 
     def importance(
-        self, top: str | None = None, mission_time: float | None = None, timeout: float | None = None
+        self,
+        top: str | None = None,
+        mission_time: float | None = None,
+        timeout: float | None = None,
+        *,
+        epsilon: float = 0.02,
+        delta: float = 0.05,
+        rng: Seed = None,
     ) -> Table:
         """Importance of every basic event below the top, most critical first, from one backward pass.
 
@@ -182,33 +187,18 @@ class FaultTree:
         ``criticality`` p (P1 - P0) / Q, ``raw`` (risk achievement worth) P1 / Q, ``rrw`` (risk reduction worth) Q / P0,
         and ``fussell_vesely`` P(some minimal cut set with the event happens) / Q where the cut sets can be counted,
         else 1 - P0 / Q: the column ``fussell_vesely_by`` says which. Ratios are nan where Q is 0.
+
+        A tree that cannot be compiled within half the time limit, or within the memory limit, is sampled: then
+        ``error`` is one standard error of the criticality, which is 0 where the table is exact. ``epsilon`` and
+        ``delta`` are those of Q, on whose samples all the measures rest.
         """
         name, limit = self._top(top), make_limit(timeout, None)
         circuit = self._quantified(name, mission_time)
-        p, compiled = circuit.prob, self._compile(name, circuit, limit)
-        log_q, slope = compiled.log_gradient(p)
-        _, birnbaum = compiled.gradient(p)
-        possible = log_q > -math.inf
-        critical = p * slope if possible else np.full(len(p), math.nan)
-        without, given = 1.0 - critical, 1.0 + (1.0 - p) * slope if possible else critical
-        # Differences of numbers that nearly cancel are asked for once more, each as a probability of its own.
-        for ratio, value in ((without, 0.0), (given, 1.0)):
-            for v in np.flatnonzero(np.abs(ratio) < 0.5).tolist():
-                ratio[v] = math.exp(float(compiled.evaluate(_changed(p, v, value))[0]) - log_q)
-        vesely, by = self._fussell_vesely(circuit, log_q, without, limit)
-        with np.errstate(divide="ignore"):
-            columns: Table = {
-                "event": np.array(circuit.names or (), dtype=object),
-                "prob": p,
-                "birnbaum": birnbaum,
-                "criticality": critical,
-                "fussell_vesely": vesely,
-                "fussell_vesely_by": np.full(len(p), by, dtype=object),
-                "raw": given,
-                "rrw": 1.0 / without,
-            }
-        order = np.argsort(-np.nan_to_num(critical), kind="stable")
-        return {key: column[order] for key, column in columns.items()}
+        compiled = self._compiled.get(name) or compile_circuit(circuit, _half(limit))
+        if compiled is None:
+            return sampled_importance(circuit, epsilon, delta, rng, limit)
+        self._compiled[name] = compiled
+        return exact_importance(circuit, compiled, limit)
 
     def cut_sets(
         self,
@@ -232,12 +222,32 @@ class FaultTree:
         circuit = self._quantified(name, mission_time) if known else restricted(self.circuit[name])
         if not is_coherent(circuit):
             raise InvalidFormula(
-                f"{name!r} is not coherent ({why_not_coherent(self.model, name)}): it has no minimal cut sets; its "
-                "probability and importances are exact all the same"
+                f"{name!r} is not coherent ({why_not_coherent(self.model, name)}): it has no minimal cut sets but "
+                "prime implicants, prime_implicants(); its probability and importances are exact all the same"
             )
         found = find_cut_sets(circuit, order=order, cutoff=cutoff, limit=clock, max_nodes=max_nodes)
         log_q = self._log_top(name, circuit, clock) if known and limit > 0 else math.nan
-        return _listed(found, circuit, limit, cutoff, log_q, known, order is None and not cutoff)
+        names, complete = list(circuit.names or ()), order is None and not cutoff
+        return _listed(found, names, circuit.prob, limit, cutoff, log_q, known, complete=complete)
+
+    def prime_implicants(
+        self,
+        limit: int = LISTED,
+        *,
+        top: str | None = None,
+        mission_time: float | None = None,
+        timeout: float | None = None,
+    ) -> CutSetTable:
+        """The prime implicants, the likeliest ``limit`` of them listed: what is just enough for the top event, an event
+        that must not happen written "not event". Without negations they are the minimal cut sets."""
+        name, clock = self._top(top), make_limit(timeout, None)
+        known = self._has_numbers(name)
+        circuit = self._quantified(name, mission_time) if known else restricted(self.circuit[name])
+        found = find_implicants(circuit, clock)
+        names = [word for event in circuit.names or () for word in (event, f"not {event}")]
+        prob = np.stack([circuit.prob, 1.0 - circuit.prob], axis=1).reshape(-1)
+        log_q = self._log_top(name, circuit, clock) if known and limit > 0 else math.nan
+        return _listed(found, names, prob, limit, None, log_q, known, complete=True)
 
     def uncertainty(
         self,
@@ -322,40 +332,12 @@ class FaultTree:
         except LimitError:
             return math.nan
 
-    def _fussell_vesely(
-        self, circuit: Circuit, log_q: float, without: FloatArray, limit: Limit
-    ) -> tuple[FloatArray, str]:
-        """The Fussell-Vesely importance of every event, and how it was found."""
-        short = 1.0 - without, "1 - P0/Q"
-        if log_q == -math.inf or not is_coherent(circuit) or circuit.num_vars == 0:
-            return short
-        try:
-            found = find_cut_sets(circuit, limit=limit, max_nodes=UNION_LITERALS)
-        except LimitError:
-            return short
-        total = found.count()
-        if total * 2 > UNION_LITERALS:
-            return short
-        sets = [variables for variables, _ in found.likeliest()]
-        if sum(len(s) ** 2 for s in sets) > UNION_LITERALS:
-            return short
-        holding: list[list[list[int]]] = [[] for _ in range(circuit.num_vars)]
-        for s in sets:
-            for v in s:
-                holding[v].append([u + 1 for u in s])
-        dnfs = [DNF.from_clauses(clauses, num_vars=circuit.num_vars, prob=circuit.prob) for clauses in holding]
-        left = None if math.isinf(limit.deadline) else limit.seconds_left
-        table = count_many(dnfs, guarantee="exact", timeout=left)
-        if not np.all(table["met"]):
-            return short
-        return np.exp(np.asarray(table["log_prob"]) - log_q), "cut sets"
-
 
 def _listed(
-    found: CutSets, circuit: Circuit, limit: int, cutoff: float | None, log_q: float, known: bool, complete: bool
-) -> CutSetTable:
-    names = circuit.names or ()
-    prob = circuit.prob if known else None
+    found: CutSets, names: list[str], chance_of: FloatArray, limit: int, cutoff: float | None, log_q: float,
+    known: bool, *, complete: bool,
+) -> CutSetTable:  # fmt: skip
+    prob = chance_of if known else None
     events, chances = [], []
     for variables, chance in found.likeliest(prob) if limit > 0 else ():
         if cutoff is not None and chance < cutoff:
@@ -366,9 +348,14 @@ def _listed(
             break
     column = np.array(chances, dtype=np.float64)
     share = np.minimum(column / math.exp(log_q), 1.0) if log_q > -math.inf else np.full(len(events), math.nan)
-    rare = found.rare_event(circuit.prob) if known else math.nan
-    mcub = found.min_cut_upper_bound(circuit.prob) if known else None
+    rare = found.rare_event(chance_of) if known else math.nan
+    mcub = found.min_cut_upper_bound(chance_of) if known else None
     return CutSetTable(events, column, share, found.count(), rare, mcub, complete)
+
+
+def _half(limit: Limit) -> Limit:
+    """A limit that ends in the middle of the time that is left."""
+    return limit if math.isinf(limit.deadline) else make_limit(limit.seconds_left / 2.0, None)
 
 
 def _checked_time(mission_time: float | None) -> float | None:
@@ -395,12 +382,6 @@ def _drawn(evaluator: Evaluator, event: BasicEvent) -> Any:
             f"a drawn probability of {shown(event.name)} is not a number: its parameters vary too far"
         )
     return values
-
-
-def _changed(prob: FloatArray, v: int, value: float) -> FloatArray:
-    out = prob.copy()
-    out[v] = value
-    return out
 
 
 def read(

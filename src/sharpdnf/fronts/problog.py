@@ -123,9 +123,16 @@ def _between(lower: float, upper: float, guarantee: str) -> Estimate:
         math.log(x) if x > 0.0 else -math.inf for x in (lower, upper, (lower + upper) / 2)
     )
     return Estimate(
-        log_prob=log_prob, guarantee="bounds", engine="unrolled", delta=0.0, met=guarantee == "bounds",
-        log_lower=log_lower, log_upper=log_upper, log_certified_lower=log_lower, log_certified_upper=log_upper,
-    )  # fmt: skip
+        log_prob=log_prob,
+        guarantee="bounds",
+        engine="unrolled",
+        delta=0.0,
+        met=guarantee == "bounds",
+        log_lower=log_lower,
+        log_upper=log_upper,
+        log_certified_lower=log_lower,
+        log_certified_upper=log_upper,
+    )
 
 
 def _left(limit: Limit) -> float | None:

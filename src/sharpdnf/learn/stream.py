@@ -10,7 +10,7 @@ import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Literal, Protocol, TypeVar
 
 import numpy as np
 
@@ -56,10 +56,10 @@ def draw_formula(mix: MixConfig, num_vars: int, rng: np.random.Generator) -> DNF
         width, m = _draw_setting(mix, num_vars, rng)
         if mix.kind == "uniform":
             return uniform(UniformSpec(num_vars, m, width), rng)
-        variant = "text" if rng.integers(2) else "code"
-        placement = "weighted" if rng.integers(2) else "strict"
-        privileged = "random" if mix.privileged == "random" else mix.privileged == "always"
-        spec = PaperSpec(num_vars, m, width, privileged, variant, placement)  # type: ignore[arg-type]
+        variant: Literal["text", "code"] = "text" if rng.integers(2) else "code"
+        placement: Literal["weighted", "strict"] = "weighted" if rng.integers(2) else "strict"
+        privileged: bool | Literal["random"] = "random" if mix.privileged == "random" else mix.privileged == "always"
+        spec = PaperSpec(num_vars, m, width, privileged, variant, placement)
         try:
             return paper(spec, rng)
         except InvalidFormula:

@@ -37,8 +37,23 @@ from sharpdnf.learn.processes import lost_a_peer, peer_is_gone, process_group, s
 from sharpdnf.learn.stream import Example, Labeller, ahead, draw_batch, num_nodes, pack, validation_slice
 
 LOG_EVERY = 20  # how many steps make one row of log.csv
-LOG_FIELDS = ("step", "loss", "dense", "grad_norm", "learning_rate", "formulas", "variables", "nodes", "seconds",
-              "val_loss", "val_error", "val_02", "val_05", "val_10", "val_15")  # fmt: skip
+LOG_FIELDS = (
+    "step",
+    "loss",
+    "dense",
+    "grad_norm",
+    "learning_rate",
+    "formulas",
+    "variables",
+    "nodes",
+    "seconds",
+    "val_loss",
+    "val_error",
+    "val_02",
+    "val_05",
+    "val_10",
+    "val_15",
+)
 
 
 @dataclass

@@ -69,10 +69,19 @@ def label_formula(config: DatasetConfig, split: str, index: int, label: Labeller
     distributions = quarter_shifts(dnf)[: num_distributions(split)]
     labels = [label(f, epsilon=epsilon, delta=config.delta, rng=rng, marginals=config.marginals) for f in distributions]
     row = {
-        "split": split, "index": index, "num_vars": dnf.num_vars, "num_clauses": dnf.num_clauses, "width": what.width,
-        "family": what.family, "indptr": dnf.indptr, "literals": dnf.literals, "prob": dnf.prob, "epsilon": epsilon,
-        "delta": config.delta, "log_prob": [min(log_prob, 0.0) for log_prob, _ in labels],
-    }  # fmt: skip
+        "split": split,
+        "index": index,
+        "num_vars": dnf.num_vars,
+        "num_clauses": dnf.num_clauses,
+        "width": what.width,
+        "family": what.family,
+        "indptr": dnf.indptr,
+        "literals": dnf.literals,
+        "prob": dnf.prob,
+        "epsilon": epsilon,
+        "delta": config.delta,
+        "log_prob": [min(log_prob, 0.0) for log_prob, _ in labels],
+    }
     if config.marginals:
         clauses = [f.clause_log_probs() - log_prob for f, (log_prob, _) in zip(distributions, labels, strict=True)]
         row["literal_posterior"] = [np.asarray(p, dtype=np.float32) for _, p in labels]

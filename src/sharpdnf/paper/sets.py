@@ -71,14 +71,13 @@ def member(name: str, index: int, shift: int, seed: int = 0) -> SetMember:
 
 def draw(what: SetMember, seed: int = 0, variant: str = "text") -> DNF:
     """The formula of a member: pure in (seed, set, index, shift)."""
-    if what.set.endswith("-code"):
-        variant = "code"
     rng = random_stream(seed, Stream.SET_FORMULA, SPLITS[what.set], what.index)
     if what.family == "uniform":
         dnf = uniform(UniformSpec(what.num_vars, what.num_clauses, what.width), rng)
     else:
         privileged = what.family == "privileged"
-        spec = PaperSpec(what.num_vars, what.num_clauses, what.width, privileged, variant)  # type: ignore[arg-type]
+        code = variant == "code" or what.set.endswith("-code")
+        spec = PaperSpec(what.num_vars, what.num_clauses, what.width, privileged, "code" if code else "text")
         dnf = paper(spec, rng)
     return quarter_shifts(dnf)[what.shift]
 

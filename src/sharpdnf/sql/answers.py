@@ -114,12 +114,14 @@ class Answers:
             (label, readable(column, label)) for label, column in zip(self.labels, self._values, strict=True)
         ]
         for position, value in self._expected:
-            columns.insert(position, (value.label, pa.array(value.value)))
+            columns.insert(position, (value.label, pa.array(value.value, from_pandas=True)))
         for _, value in self._expected:
             columns += [
-                (f"{value.label}_lower", pa.array(value.lower)),
-                (f"{value.label}_upper", pa.array(value.upper)),
+                (f"{value.label}_lower", pa.array(value.lower, from_pandas=True)),
+                (f"{value.label}_upper", pa.array(value.upper, from_pandas=True)),
             ]
+            if value.stderr is not None:
+                columns.append((f"{value.label}_stderr", pa.array(value.stderr, from_pandas=True)))
         taken = {*COLUMNS, "near_cut"}
         named: list[tuple[str, Any]] = []
         for name, values in columns:  # an answer column called prob must not hide ours

@@ -39,13 +39,16 @@ from sharpdnf.sql.parse.allowed import check_functions
 from sharpdnf.sql.parse.faithful import standing
 from sharpdnf.sql.parse.text import parse_select
 from sharpdnf.sql.plan import Plan, make_plan
+from sharpdnf.sql.planned import Planned
 from sharpdnf.sql.reach import Links, Reach, make_reach, network_answers, read_links
 from sharpdnf.sql.refusal import refuse
+from sharpdnf.sql.spoken import Spoken, check_groups, finish, read_spoken
 from sharpdnf.sql.summed import SummedAnswers, summed
 from sharpdnf.sql.topk import decide
 from sharpdnf.sql.uncertain import (
     COPY,
     Declared,
+    changed,
     check_present,
     copy_path,
     current,
@@ -53,7 +56,6 @@ from sharpdnf.sql.uncertain import (
     describe_row,
     drop,
     fetch_rows,
-    has_changed,
     layout,
 )
 from sharpdnf.sql.ways import CIRCUIT, CLOSED, LINEAGE, NETWORK, WORLDS, Route, choose
@@ -84,6 +86,7 @@ class ProbDB:
         """The temporary views that ``uncertain(query=...)`` made, by the key of their relation."""
         self.readings = 0
         """How often all numbers were given anew: older answers have other ones."""
+        self._planned = Planned(backend)
         self._closed = False
         self._evidence: tuple[Evidence, ...] = ()
 
@@ -271,18 +274,24 @@ class ProbDB:
         self, query: str, options: Options, way: str | None = None, after: Route | None = None
     ) -> tuple[Plan | ClosedPlan | Reach | Script, Route]:
         """The plan of the strongest way that can answer a query, and why no stronger one can."""
+        if after is None:
+            kept = self._planned.get((query, way, options.aggregates), self._declared)
+            if kept is not None:
+                return kept[0], kept[1]
         uncertain = self._uncertain()
         found: tuple[Plan | ClosedPlan | Reach | Script, Route] = choose(
             [
                 (LINEAGE, lambda: self._plan(query, circuits=False)),
                 (CIRCUIT, lambda: self._plan(query, circuits=True)),
-                (CLOSED, lambda: plan_closed(query, self.backend, uncertain, options.aggregates)),
+                (CLOSED, lambda: self._plan_closed(read_spoken(query, self.backend), options)),
                 (NETWORK, lambda: make_reach(query, self.backend, uncertain)),
-                (WORLDS, lambda: make_script(query, self.backend, uncertain)),
+                (WORLDS, lambda: make_script(read_spoken(query, self.backend).core, self.backend, uncertain)),
             ],
             way,
             after,
         )
+        if after is None:
+            self._planned.keep((query, way, options.aggregates), found, self._declared)
         return found
 
     def _plan(self, query: str, *, circuits: bool) -> Plan:
@@ -300,14 +309,20 @@ class ProbDB:
             self._check_open()
             return self._choose(query, Options())[1]
 
-    def _by_closed_forms(self, query: str, plan: ClosedPlan, route: Route) -> Answers:
+    def _plan_closed(self, spoken: Spoken, options: Options) -> ClosedPlan:
+        reading = SUMMARY if spoken.expected else options.aggregates
+        return plan_closed(spoken.core, self.backend, self._uncertain(), reading)
+
+    def _by_closed_forms(self, spoken: Spoken, plan: ClosedPlan, route: Route, options: Options) -> Answers:
         """The distributions of aggregates over independent rows."""
 
         def again() -> Plan:
-            return plan_closed(query, self.backend, self._uncertain(), SUMMARY).rows
+            return self._plan_closed(spoken, options).rows
 
         _, found, _, _ = self._lineage(again, plan.rows)
-        return closed_answers(self, plan, found, self.known_rows(), route)
+        return finish(
+            closed_answers(self, plan, found, self.known_rows(), route), spoken, plan.groups.keys, self.backend
+        )
 
     def _summed(self, plan: Plan) -> tuple[Any, ...] | None:
         """What the database adds up by itself of expected values; None where that is not possible, or not any more."""
@@ -342,7 +357,8 @@ class ProbDB:
         for _ in range(ATTEMPTS):
             known = [make_plan(entry.sql, self.backend, self._uncertain()) for entry in evidence]
             with self.backend.snapshot():
-                renamed = self._brought_up_to_date("\n".join(p.text for p in (plan, *known)))
+                text = "\n".join(p.text for p in (plan, *known))
+                renamed = self._brought_up_to_date(text, unchanged=plan is self._planned.last)
                 if renamed is not None:
                     current = plan.renamed(renamed)
                     needed = bool(plan.steps or evidence)
@@ -355,6 +371,7 @@ class ProbDB:
                         parts.append(parts_of(events.gates, answers, entry))
                     return current, found, events, np.concatenate(parts)
             self.refresh()
+            self._planned.forget()
             plan = again()
         raise SQLError("the uncertain tables change faster than the query can be planned")
 
@@ -368,16 +385,18 @@ class ProbDB:
             reach = make_reach(query, self.backend, self._uncertain())
         raise SQLError("the uncertain tables change faster than the query can be planned")
 
-    def _worlds(self, query: str, script: Script, options: Options, route: Route) -> Answers:
+    def _worlds(self, spoken: Spoken, script: Script, options: Options, route: Route) -> Answers:
         """Plays the worlds of a query, about the data of one moment."""
         together = True
-        groups = read_groups(script.tree, self.backend) if options.aggregates == SUMMARY else None
+        summary = options.aggregates == SUMMARY or spoken.expected
+        groups = read_groups(script.tree, self.backend) if summary else None
+        check_groups(spoken, groups)
         for _ in range(ATTEMPTS):
             copies = {self._declared[reading.key].copy for reading in script.readings()}
             try:
                 with self.backend.snapshot():
                     with watched(self.backend, options.timeout):
-                        current = self._brought_up_to_date(f"{query} {' '.join(sorted(copies))}")
+                        current = self._brought_up_to_date(f"{spoken.core} {' '.join(sorted(copies))}")
                     if current is not None:
                         tables = {reading.key: self._declared[reading.key] for reading in script.readings()}
                         played = play(
@@ -385,31 +404,36 @@ class ProbDB:
                             list(groups.keys) if groups is not None else [], together=together,
                         )  # fmt: skip
                         if groups is not None:
-                            return group_answers(played, groups, script.tree, self, route)
-                        return row_answers(played, script.tree, self, route)
+                            grouped = group_answers(played, groups, script.tree, self, route)
+                            return finish(grouped, spoken, groups.keys, self.backend)
+                        rows = row_answers(played, script.tree, self, route)
+                        return finish(rows, spoken, range(len(rows.labels)), self.backend)
             except NotKeptApart:
                 together = False
                 continue
             with watched(self.backend, options.timeout):
                 self.refresh()
-                script = make_script(query, self.backend, self._uncertain())
+                script = make_script(spoken.core, self.backend, self._uncertain())
         raise SQLError("the uncertain tables change faster than the query can be planned")
 
-    def _brought_up_to_date(self, text: str) -> dict[str, str] | None:
+    def _brought_up_to_date(self, text: str, *, unchanged: bool = False) -> dict[str, str] | None:
         """Reads the tables of SQL anew whose rows have changed: old and new names of the numbered rows; None if the
-        query must be planned anew, as a table has other columns."""
+        query must be planned anew, as a table has other columns. ``unchanged``: no table has."""
         tables = list(self._declared.items())
         present = check_present(self.backend, [d for _, d in tables], planned=True)
         copies = set(COPY.findall(text))
         renamed: dict[str, str] = {}
-        for (key, old), there in zip(tables, present, strict=True):
-            if old.copy not in copies:
+        read = [(key, old, there) for (key, old), there in zip(tables, present, strict=True) if old.copy in copies]
+        for _, old, _ in read:
+            relation = old.uncertain.relation
+            same = unchanged and relation.definition is None
+            if self._wasted() > SPARE or not (same or layout(self.backend, relation) == old.layout):
+                return None
+        others = changed(self.backend, [old for _, old, _ in read], text)
+        for (key, old, there), other in zip(read, others, strict=True):
+            if there and not other:
                 continue
             relation = old.uncertain.relation
-            if layout(self.backend, relation) != old.layout or self._wasted() > SPARE:
-                return None
-            if there and not has_changed(self.backend, old, text):
-                continue
             self._check_shared(relation, set(self._declared) - {key})
             new = self._read(key, relation, old.probability.text, old.block_columns)
             renamed[old.copy] = new.copy
@@ -496,9 +520,17 @@ class ProbDB:
             evidence = (*self._evidence, *as_evidence(given, given_not))
             if evidence and not isinstance(chosen, Plan):
                 refuse("evidence for a query without lineage", route.refusals[-1][1] if route.refusals else "")
+            ran = None
+            if isinstance(chosen, Plan) and chosen.steps:
+                try:
+                    ran = self._lineage(lambda: self._plan(query, circuits=True), chosen, evidence)
+                except UnsupportedSQL as error:  # only the rows tell how many different sums there are
+                    if evidence:
+                        raise
+                    chosen, route = self._choose(query, options, way, route.refused(str(error)))
             if isinstance(chosen, ClosedPlan):
                 try:
-                    return self._by_closed_forms(query, chosen, route)
+                    return self._by_closed_forms(read_spoken(query, self.backend), chosen, route, options)
                 except UnsupportedSQL as error:  # only the rows tell whether they are independent
                     chosen, route = self._choose(query, options, way, route.refused(str(error)))
             if isinstance(chosen, Reach):
@@ -507,19 +539,18 @@ class ProbDB:
                 except UnsupportedSQL as error:  # only the rows tell whether they are a network
                     chosen, route = self._choose(query, options, way, route.refused(str(error)))
             if isinstance(chosen, Plan):
-                row = None if evidence else self._summed(chosen)
+                row = None if evidence or ran is not None else self._summed(chosen)
                 if row is not None:
                     return SummedAnswers(row, chosen, self, route)
-                circuits = bool(chosen.steps)
-                plan, found, events, parts = self._lineage(
-                    lambda: self._plan(query, circuits=circuits), chosen, evidence
+                plan, found, events, parts = ran or self._lineage(
+                    lambda: self._plan(query, circuits=False), chosen, evidence
                 )
             known, reading = self.known_rows(), self.readings
         if isinstance(chosen, Reach):
             return network_answers(self, chosen, links, options, route)
         if isinstance(chosen, Script):
             with self.backend.lock:
-                return self._worlds(query, chosen, options, route)
+                return self._worlds(read_spoken(query, self.backend), chosen, options, route)
         formulas = formulas_of(found, events, known)
         batch: Countable = formulas.batch
         if evidence:

@@ -73,6 +73,14 @@ def decide(
     return counts, _chosen(counts, inside, outside, wide, cuts, limit, descending=descending)
 
 
+def settle(counts: Counts, cuts: tuple[Cut, ...], limit: int | None, *, descending: bool) -> IntArray:
+    """The answers to keep where nothing more can be counted; those that may be wrong get ``near_cut``."""
+    inside, outside = verdict(counts, cuts, limit, descending=descending)
+    counts.near_cut = ~(inside | outside)
+    wide = counts.near_cut & ~counts.met
+    return _chosen(counts, inside, outside, wide, cuts, limit, descending=descending)
+
+
 def _wide(counts: Counts) -> BoolArray:
     """bool[answers]: whether the interval could still be narrowed, which that of an exact answer cannot."""
     open_: BoolArray = (counts.lower < counts.upper) & (counts.guarantee != "exact")

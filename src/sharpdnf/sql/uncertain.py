@@ -77,8 +77,9 @@ class Declared:
     version: object
     """The state of the database when the rows were read, where it has such a counter (SQLite); None where the contents
     are compared instead."""
-    seen: dict[tuple[str, ...], object] = field(default_factory=dict)
-    """Hashes of the numbered rows, by the columns that were hashed. They are computed when they are first needed."""
+    seen: dict[tuple[str, ...], tuple[str, object]] = field(default_factory=dict)
+    """By the columns that are hashed: how to ask for the hash of the table, and that of the numbered rows. They are
+    computed when they are first needed."""
 
     def columns_read(self, sql: str) -> tuple[str, ...]:
         """The columns that a rewritten query may read, in order, with those of probability and block.
@@ -171,16 +172,24 @@ def check_present(backend: Backend, declared: Sequence[Declared], *, planned: bo
     return [copy is not None for copy in found[here:]]
 
 
-def has_changed(backend: Backend, declared: Declared, sql: str) -> bool:
-    """Whether the rows that a rewritten query reads of this table are others than those that were numbered."""
-    if declared.version is not None:
-        return backend.version() != declared.version
-    columns = declared.columns_read(sql)
-    relation, prob = declared.uncertain.relation, declared.probability.value
-    typed = [entry for entry in declared.layout.columns or () if entry[0] in columns]
+def changed(backend: Backend, declared: Sequence[Declared], sql: str) -> list[bool]:
+    """Whether the rows that a rewritten query reads of each table are others than those that were numbered."""
+    version = backend.version()
+    compared = [d for d in declared if d.version is None]
+    seen = [_seen(backend, d, d.columns_read(sql)) for d in compared]
+    now = backend.contents([query for query, _ in seen])
+    others = {d.copy: found != before for d, (_, before), found in zip(compared, seen, now, strict=True)}
+    return [others[d.copy] if d.version is None else version != d.version for d in declared]
+
+
+def _seen(backend: Backend, declared: Declared, columns: tuple[str, ...]) -> tuple[str, object]:
+    """How to ask for the contents of a table in these columns, and what they were when its rows were numbered."""
     if columns not in declared.seen:
-        declared.seen[columns] = backend.contents(backend.temporary(declared.copy), typed, prob)
-    return backend.contents(relation.table(), typed, prob) != declared.seen[columns]
+        typed = [entry for entry in declared.layout.columns or () if entry[0] in columns]
+        items = declared.uncertain.relation.table(), backend.temporary(declared.copy)
+        query, copy = (backend.contents_query(item, typed, declared.probability.value) for item in items)
+        declared.seen[columns] = (query, backend.contents([copy])[0])
+    return declared.seen[columns]
 
 
 def _check_probabilities(backend: Backend, relation: Relation, p: RowProbability) -> None:

@@ -25,6 +25,8 @@ import duckdb
 from sharpdnf.sql.backends.protocol import Functions
 
 Signature = tuple[str, str, str, str, str, bool]
+View = tuple[str, str, str, bool, int, int, bool]
+"""Catalog, schema, name, True, its number, how many columns it has, whether it is temporary."""
 LIST = (
     "SELECT system.main.lower(function_name), function_type, coalesce(stability, ''), coalesce(CAST(parameter_types "
     "AS VARCHAR), ''), coalesce(return_type, ''), internal FROM system.main.duckdb_functions()"
@@ -83,6 +85,8 @@ class FunctionList:
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self.connection = connection
         self._known: Listing | None = None
+        self.views: list[View] | None = None
+        """The views of the connection when the stamp was looked at last."""
         self._last = self._step = 0
 
     def last(self) -> Listing:
@@ -152,12 +156,16 @@ class FunctionList:
         return frozenset(name for (name,) in rows)
 
     def _stamp(self) -> int | None:
-        """The number of a catalog entry made just now (a stamp); None where none can be made."""
+        """The number of a catalog entry made just now; None where none can be made. All views come along."""
         try:
             self.connection.execute(f"CREATE OR REPLACE TEMP VIEW {STAMP} AS SELECT 1 AS x")
             found = self.connection.execute(
-                f"SELECT view_oid FROM system.main.duckdb_views() WHERE view_name = '{STAMP}' AND temporary"
+                "SELECT database_name, schema_name, view_name, true, view_oid, column_count, temporary FROM "
+                "system.main.duckdb_views() WHERE NOT internal"
             ).fetchall()
         except duckdb.Error:
+            self.views = None
             return None
-        return int(found[0][0]) if found else None
+        self.views = [row for row in found if row[2] != STAMP]
+        stamps = [row[4] for row in found if row[2] == STAMP and row[6]]
+        return int(stamps[0]) if stamps else None

@@ -24,7 +24,7 @@ def bare_value(value: exp.Expr) -> exp.Expr:
 
 def lower(name: str) -> str:
     """A name as the databases fold it: they leave letters beyond ASCII as they are."""
-    return "".join(c.lower() if c.isascii() else c for c in name)
+    return name.lower() if name.isascii() else "".join(c.lower() if c.isascii() else c for c in name)
 
 
 def file_key(path: str) -> str:

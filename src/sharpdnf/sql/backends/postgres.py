@@ -116,6 +116,12 @@ class PostgreSQL:
     def prepare(self, names: frozenset[str]) -> None:
         pass
 
+    def looked_up(self) -> frozenset[str]:
+        return frozenset()
+
+    def state(self, names: frozenset[str]) -> object:
+        return None  # PostgreSQL caches its catalog, but does not tell when it changes
+
     def resolve(self, parts: tuple[str, ...], home: tuple[str, ...] | None) -> Relation | None:
         name = exp.Literal.string(".".join(quoted(part).sql("postgres") for part in parts)).sql("postgres")
         found = self.rows(
@@ -250,7 +256,10 @@ class PostgreSQL:
         found = self._columns(f"SELECT * FROM {item.sql('postgres')}")
         return tuple((name, str(kind)) for name, kind in found) if found is not None else None
 
-    def contents(self, item: exp.Expr, columns: Sequence[tuple[str, str]], prob: exp.Expr) -> object:
+    def contents(self, asked: Sequence[str]) -> list[object]:
+        return [self.rows(query) for query in asked]
+
+    def contents_query(self, item: exp.Expr, columns: Sequence[tuple[str, str]], prob: exp.Expr) -> str:
         """Of the rows as text: hashes of values would not tell 1.0 from 1.00. Floats may be rounded as text."""
         parts = []
         for name, kind in columns:
@@ -259,7 +268,7 @@ class PostgreSQL:
             parts.append(f"pg_catalog.{send}({value})" if send else value)
         p = prob.sql("postgres")
         row = f"pg_catalog.hashtextextended(ROW({', '.join(parts)})::pg_catalog.text, 0)"
-        return self.rows(
+        return (
             f"SELECT pg_catalog.count(*), pg_catalog.sum({row}) FROM {item.sql('postgres')} WHERE {p} <> 0 OR {p} IS "
             "NULL"
         )

@@ -83,6 +83,13 @@ class Catalog(Protocol):
     def prepare(self, names: frozenset[str]) -> None:
         """Tells which names are about to be resolved, so that they may be looked up together; no names ends that."""
 
+    def looked_up(self) -> frozenset[str]:
+        """The folded names that were resolved since this was asked last."""
+
+    def state(self, names: frozenset[str]) -> object:
+        """Equal to that of an earlier moment if no relation of these names, no function and no setting that says what
+        a name means has changed; None where that cannot be told at little cost."""
+
     def resolve(self, parts: tuple[str, ...], home: tuple[str, ...] | None) -> Relation | None:
         """The relation that the folded name parts mean, seen from the query (home None) or from a view's schema.
 
@@ -213,8 +220,11 @@ class Backend(Catalog, Protocol):
         """(name, type) of each column of a FROM item; the type is empty where columns have none. None if it cannot be
         read."""
 
-    def contents(self, item: exp.Expr, columns: Sequence[tuple[str, str]], prob: exp.Expr) -> object:
-        """A hash of the bag of rows with ``prob`` other than 0 that FROM reads, in these columns (name, type).
+    def contents_query(self, item: exp.Expr, columns: Sequence[tuple[str, str]], prob: exp.Expr) -> str:
+        """What to ask ``contents`` for: the rows of a FROM item, in these columns (name, type)."""
+
+    def contents(self, asked: Sequence[str]) -> list[object]:
+        """For each query of ``contents_query``: a hash of the bag of rows whose probability is not 0.
 
         Two bags with the same hash are the same but for a chance of 2^-64.
         """

@@ -114,6 +114,12 @@ class SQLite:
     def prepare(self, names: frozenset[str]) -> None:
         pass
 
+    def looked_up(self) -> frozenset[str]:
+        return frozenset()
+
+    def state(self, names: frozenset[str]) -> object:
+        return None  # no counter tells of new functions
+
     def _databases(self) -> list[tuple[str, str]]:
         """(name, file) in the order in which SQLite looks for an unqualified name: temporary, main, attached."""
         listed = self.rows("PRAGMA database_list")
@@ -280,7 +286,11 @@ class SQLite:
         names = self.describe(f"SELECT * FROM {item.sql('sqlite')}")
         return tuple((name, "") for name in names) if names is not None else None
 
-    def contents(self, item: exp.Expr, columns: Sequence[tuple[str, str]], prob: exp.Expr) -> object:
+    def contents(self, asked: Sequence[str]) -> list[object]:
+        assert not asked, "SQLite has a counter of changes (version), so contents are never compared"
+        return []
+
+    def contents_query(self, item: exp.Expr, columns: Sequence[tuple[str, str]], prob: exp.Expr) -> str:
         raise AssertionError("SQLite has a counter of changes (version), so contents are never compared")
 
     def present(self, paths: Sequence[tuple[str, ...]], *, fresh: bool = True) -> list[str | None]:

@@ -1,7 +1,8 @@
 """HAVING, and comparisons with a subquery that is one aggregate: which aggregate of which rows is compared with what.
 
-Only what compares one aggregate with a value that is the same for all rows aggregated is bound here, under AND, OR and
-NOT: then MIN and MAX come down to whether rows of some kind are there, COUNT to how many. The rest is refused.
+What compares one aggregate with a value that is the same for all rows aggregated is bound as ``Aggregated``, under AND,
+OR and NOT: MIN and MAX come down to whether rows of some kind are there, COUNT to how many. SUM, AVG, and sums,
+differences and products of several aggregates are a ``Combined``. The rest is refused.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from sharpdnf.sql.backends.names import column
 from sharpdnf.sql.bind.context import Binding
 from sharpdnf.sql.bind.scope import Scope, UnknownColumn
 from sharpdnf.sql.bind.tables import Environment, children
-from sharpdnf.sql.bind.tree import Aggregated, All, AnyOf, Call, Condition, Item, Kind, Not, Plain, Select
+from sharpdnf.sql.bind.tree import Aggregated, All, AnyOf, Call, Combined, Condition, Item, Kind, Not, Plain, Select
 from sharpdnf.sql.parse.allowed import check_structure
 from sharpdnf.sql.refusal import refuse
 
@@ -25,7 +27,7 @@ KINDS: dict[str, Kind] = {
     "count": "count", "sum": "sum", "avg": "avg", "min": "min", "max": "max", "bool_or": "bool_or",
     "bool_and": "bool_and", "every": "bool_and",
 }  # fmt: skip
-INSTEAD = "compare COUNT, MIN, MAX, bool_and or bool_or with a value that does not depend on the rows aggregated"
+INSTEAD = "compare aggregates, their sums, differences and products with each other and with numbers"
 
 
 def is_aggregate(node: exp.Expr) -> bool:
@@ -65,10 +67,48 @@ def bind_having(context: Binding, node: exp.Expr, env: Environment, scope: Scope
         return AnyOf(tuple(bind_having(context, part, env, scope) for part in each))
     asked = _asked(node)
     if asked is None:
-        refuse(f"HAVING {node.sql()[:80]}", INSTEAD)
+        return _tally(context, node, env, scope)
     call, compare, other = asked
-    bound = context.passes.expression(context, other, env, scope)
-    return Aggregated(_call(context, call, env, scope), compare, bound)
+    return compared(_call(context, call, env, scope), compare, context.passes.expression(context, other, env, scope))
+
+
+def compared(
+    call: Call, compare: type[exp.Binary], other: exp.Expr, query: Select | None = None, correlated: bool = False
+) -> Condition:
+    """One aggregate against a value."""
+    if call.kind in ("sum", "avg") and compare is not exp.Is:
+        if call.distinct:
+            refuse(f"{call.kind.upper()}(DISTINCT) in a condition", INSTEAD)
+        return Combined((call,), (other,), compare, column("_agg0"), column("_oth0"), query, correlated)
+    return Aggregated(call, compare, other, query, correlated)
+
+
+def _tally(context: Binding, node: exp.Expr, env: Environment, scope: Scope) -> Combined:
+    """A comparison of arithmetic over aggregates."""
+    if not isinstance(node, COMPARISONS):
+        refuse(f"HAVING {node.sql()[:80]}", INSTEAD)
+    calls: list[Call] = []
+    others: list[exp.Expr] = []
+
+    def template(part: exp.Expr) -> exp.Expr:
+        inner = part.unnest()
+        if is_aggregate(inner):
+            call = _call(context, inner, env, scope)
+            if call.distinct or call.kind.startswith("bool"):
+                refuse(f"HAVING {node.sql()[:80]}", INSTEAD)
+            calls.append(call)
+            return column(f"_agg{len(calls) - 1}")
+        if isinstance(inner, exp.Add | exp.Sub | exp.Mul) and has_aggregate(inner):
+            return type(inner)(this=template(inner.this), expression=template(inner.expression))
+        if isinstance(inner, exp.Neg) and has_aggregate(inner):
+            return exp.Neg(this=template(inner.this))
+        if has_aggregate(inner):
+            refuse(f"HAVING {node.sql()[:80]}", INSTEAD)
+        others.append(context.passes.expression(context, inner, env, scope))
+        return column(f"_oth{len(others) - 1}")
+
+    left, right = template(node.this), template(node.expression)
+    return Combined(tuple(calls), tuple(others), type(node), left, right)
 
 
 def _affirmed(node: exp.Expr) -> exp.Expr:
@@ -178,7 +218,7 @@ def bind_comparison(context: Binding, node: exp.Expr, env: Environment, scope: S
     if found is None:
         return None
     call, query, correlated = found
-    return Aggregated(call, kind, context.passes.expression(context, right, env, scope), query, correlated)
+    return compared(call, kind, context.passes.expression(context, right, env, scope), query, correlated)
 
 
 def grouping_conditions(condition: Condition) -> list[Plain]:

@@ -315,7 +315,30 @@ class Aggregated:
         return False
 
 
-Condition = Plain | Member | Aggregated | Not | All | AnyOf
+@dataclass(frozen=True, slots=True)
+class Combined:
+    """Compares arithmetic over several aggregates of the same rows, and over values that do not depend on the rows."""
+
+    calls: tuple[Call, ...]
+    others: tuple[exp.Expr, ...]
+    compare: type[exp.Binary]
+    left: exp.Expr
+    right: exp.Expr
+    """With columns ``_agg0``... for the aggregates and ``_oth0``... for the other values."""
+    query: Select | None = None
+    """As in ``Aggregated``."""
+    correlated: bool = False
+
+    @property
+    def reads(self) -> frozenset[Key]:
+        return self.query.reads if self.query is not None else NOTHING
+
+    @property
+    def positive(self) -> bool:
+        return False
+
+
+Condition = Plain | Member | Aggregated | Combined | Not | All | AnyOf
 
 
 # ---- queries

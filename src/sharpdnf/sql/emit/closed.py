@@ -121,7 +121,10 @@ def _layer(found: Closed, supports: _Supports, layer: Layer, mine: IntArray) -> 
     pairs = owner * scale + rows
     once = distinct(pairs)
     apart = np.ones(len(gate), dtype=bool)
-    if len(once) < len(pairs):
+    if layer.exclusive:
+        owner, rows = once // scale, once % scale
+        sizes = np.bincount(owner, minlength=len(gate))
+    elif len(once) < len(pairs):
         apart = np.bincount(once // scale, minlength=len(gate)) == sizes
     supports.add(gate[apart], sizes[apart], rows[apart[owner]])
     kept, place = apart[place], (np.cumsum(apart) - 1)[place[apart[place]]]
@@ -131,6 +134,9 @@ def _layer(found: Closed, supports: _Supports, layer: Layer, mine: IntArray) -> 
     if layer.kind == ATLEAST:
         needed = layer.arg[gate - layer.first]
         found.true[gate], found.false[gate] = at_least(needed, np.concatenate([[0], np.cumsum(widths)]), p)
+    elif layer.exclusive:
+        found.true[gate] = np.minimum(1.0, np.bincount(place, weights=p, minlength=len(gate)))
+        found.false[gate] = 1.0 - found.true[gate]
     elif layer.kind == AND:
         found.true[gate], found.false[gate] = _product(place, p, q, len(gate))
     else:
@@ -160,27 +166,32 @@ def at_least(needed: IntArray, indptr: IntArray, prob: FloatArray) -> tuple[Floa
     bound = np.where(turned, widths - needed + 1, needed)
     for cut in np.unique(bound):
         mine = np.flatnonzero(bound == cut)
-        fewer = _fewer(int(cut), indptr[mine], widths[mine], prob, turned[mine])
-        more = 1.0 - fewer
+        fewer, more = _split(int(cut), indptr[mine], widths[mine], prob, turned[mine])
         true[mine] = np.where(turned[mine], fewer, more)
         false[mine] = np.where(turned[mine], more, fewer)
     return true, false
 
 
-def _fewer(cut: int, starts: IntArray, widths: IntArray, prob: FloatArray, turned: npt.NDArray[np.bool_]) -> FloatArray:
-    """P(fewer than ``cut`` of a group's events happen; if ``turned``, fail to happen)."""
+def _split(
+    cut: int, starts: IntArray, widths: IntArray, prob: FloatArray, turned: npt.NDArray[np.bool_]
+) -> tuple[FloatArray, FloatArray]:
+    """(P(fewer than ``cut`` of a group's events happen), P(at least so many)); if ``turned``, of those that fail.
+
+    Both are sums of what is positive, so that neither loses digits.
+    """
     order = np.argsort(-widths, kind="stable")
     starts, widths, turned = starts[order], widths[order], turned[order]
     state = np.zeros((cut, len(starts)))
-    state[0] = 1.0
+    state[0], reached = 1.0, np.zeros(len(starts))
     for step in range(int(widths[0]) if len(widths) else 0):
         open_ = int(np.searchsorted(-widths, -step))  # those with more than ``step`` events stand first
         p = prob[starts[:open_] + step]
         p = np.where(turned[:open_], 1.0 - p, p)
         part = state[:, :open_]
         moved = part * p
+        reached[:open_] += moved[-1]
         part *= 1.0 - p
         part[1:] += moved[:-1]
-    result = np.empty(len(starts))
-    result[order] = np.minimum(state.sum(axis=0), 1.0)
-    return result
+    fewer, more = np.empty(len(starts)), np.empty(len(starts))
+    fewer[order], more[order] = np.minimum(state.sum(axis=0), 1.0), np.minimum(reached, 1.0)
+    return fewer, more

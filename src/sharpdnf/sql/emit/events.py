@@ -13,7 +13,20 @@ from sharpdnf.sql.backends.names import quoted
 from sharpdnf.sql.backends.protocol import ROW_ID, Backend, LineageRows, Shape
 from sharpdnf.sql.backends.rows import sorted_keys
 from sharpdnf.sql.emit.gates import Gates
-from sharpdnf.sql.emit.stages import BASE, Absent, AllOf, Counted, Decision, Formula, Found, Gathered, Stage, Step
+from sharpdnf.sql.emit.stages import (
+    BASE,
+    Absent,
+    AllOf,
+    Counted,
+    Decision,
+    Formula,
+    Found,
+    Gathered,
+    Stage,
+    Step,
+    Tallied,
+)
+from sharpdnf.sql.emit.tally import Column, Numbers, adds_exactly, compare, evaluate, reached
 from sharpdnf.sql.refusal import refuse
 
 
@@ -76,6 +89,8 @@ class Events:
             return result
         if isinstance(formula, Counted):
             return self._counted(formula, base, count, backend)
+        if isinstance(formula, Tallied):
+            return self._tallied(formula, base, count, backend)
         if isinstance(formula, Absent):
             return self.gates.negate(self._decided(formula.part, base, count, backend))
         parts = [self._decided(part, base, count, backend) for part in formula.parts]
@@ -121,3 +136,32 @@ class Events:
         reached = self.gates.at_least(at_least, indptr, events)
         equal = self.gates.both([reached, self.gates.negate(above)])
         return equal if formula.compare == "=" else self.gates.negate(equal)
+
+    def _tallied(self, formula: Tallied, base: int, count: int, backend: Backend) -> IntArray:
+        """Whether a comparison of sums and averages holds, for each candidate."""
+        size = len(formula.kinds)
+        rows = backend.lineage(formula.sql, Shape(1, 2 * size, formula.lineage, 0))
+        owner = np.zeros(0, dtype=np.int64)
+        if len(rows.clauses):
+            numbers = np.asarray(rows.answers.column(0).to_numpy(), dtype=np.int64)
+            owner = np.repeat(numbers, np.diff(rows.indptr)) - base
+        events, read = self.gates.clauses(rows.clauses, self.gate_of), rows.measures
+        columns = [Column(kind, read[:, 2 * i], read[:, 2 * i + 1] > 0.0) for i, kind in enumerate(formula.kinds)]
+        candidate, event, values = reached(self.gates, count, owner, events, columns)
+        names: dict[str, Numbers] = {f"_agg{i}": value for i, value in enumerate(values)}
+        asked = np.zeros((count, 1 + 2 * formula.others))
+        if formula.others:
+            found = backend.numbers(formula.numbers, 1 + 2 * formula.others)
+            asked[found[:, 0].astype(np.int64) - base] = found
+        for i in range(formula.others):
+            flag, number = asked[candidate, 1 + 2 * i], asked[candidate, 2 + 2 * i]
+            if (flag < 0.0).any():
+                refuse("an aggregate compared with a text", "cast it to a number")
+            names[f"_oth{i}"] = number, flag > 0.0
+        left, right = (evaluate(side, names, len(candidate)) for side in (formula.left, formula.right))
+        summed = [c.values[c.known] for c in columns if c.kind in ("sum", "avg")]
+        exact = all(adds_exactly(part) for part in [*summed, asked[:, 1:].ravel()])
+        true, false = compare(formula.compare, left, right, exact)
+        chosen = np.flatnonzero(true if formula.truth else false)
+        ends = np.searchsorted(candidate[chosen], np.arange(count + 1))
+        return self.gates.one_of(ends, event[chosen], exclusive=True)

@@ -28,6 +28,8 @@ class Layer:
     """Of ATLEAST: how many inputs must be true."""
     indptr: IntArray
     inputs: IntArray
+    exclusive: bool = False
+    """Of OR: whether no two inputs are ever true together."""
 
     @property
     def end(self) -> int:
@@ -52,11 +54,13 @@ class Gates:
         self.layers: list[Layer] = []
         self.size = rows + 2
 
-    def _new(self, kind: int, indptr: IntArray, inputs: IntArray, arg: IntArray | None = None) -> IntArray:
+    def _new(
+        self, kind: int, indptr: IntArray, inputs: IntArray, arg: IntArray | None = None, *, exclusive: bool = False
+    ) -> IntArray:
         count = len(indptr) - 1
         if count:
             needed = np.zeros(count, np.int64) if arg is None else arg
-            self.layers.append(Layer(self.size, kind, needed, indptr, inputs))
+            self.layers.append(Layer(self.size, kind, needed, indptr, inputs, exclusive))
         first, self.size = self.size, self.size + count
         return np.arange(first, self.size)
 
@@ -77,11 +81,11 @@ class Gates:
         """AND of the inputs of each entry; of none TRUE."""
         return self._nary(AND, indptr, inputs)
 
-    def one_of(self, indptr: IntArray, inputs: IntArray) -> IntArray:
-        """OR of the inputs of each entry; of none FALSE."""
-        return self._nary(OR, indptr, inputs)
+    def one_of(self, indptr: IntArray, inputs: IntArray, *, exclusive: bool = False) -> IntArray:
+        """OR of the inputs of each entry; of none FALSE. Those that are ``exclusive`` are never true together."""
+        return self._nary(OR, indptr, inputs, exclusive=exclusive)
 
-    def _nary(self, kind: int, indptr: IntArray, inputs: IntArray) -> IntArray:
+    def _nary(self, kind: int, indptr: IntArray, inputs: IntArray, *, exclusive: bool = False) -> IntArray:
         nothing, decides = (self.true, self.false) if kind == AND else (self.false, self.true)
         count = len(indptr) - 1
         if len(inputs) == count and (np.diff(indptr) == 1).all():
@@ -101,7 +105,7 @@ class Gates:
         result[entry[alone]] = inputs[alone]
         several = widths > 1
         ends = np.concatenate([[0], np.cumsum(widths[several])])
-        result[several] = self._new(kind, ends, inputs[~alone])
+        result[several] = self._new(kind, ends, inputs[~alone], exclusive=exclusive)
         return result
 
     def both(self, columns: list[IntArray], kind: int = AND) -> IntArray:

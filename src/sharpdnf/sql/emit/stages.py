@@ -12,8 +12,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from sqlglot import exp
+
 BASE = "_sharpdnf_base"
 """Stands in the SQL of a stage for the first number of its rows, which is known when it runs."""
+
+Sign = Literal[">=", ">", "<=", "<", "=", "<>"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,7 @@ class Counted:
 
     sql: str
     lineage: int
-    compare: Literal[">=", ">", "<=", "<", "=", "<>"]
+    compare: Sign
     number: str
     """The SELECT of (candidate, 1 if the number is known and -1 if it is none, the number); or the number as text."""
     keyed: bool = True
@@ -68,7 +72,29 @@ class Counted:
     """Whether it is TRUE iff the comparison is FALSE."""
 
 
-Formula = Found | Counted | AllOf | OneOf | Absent
+@dataclass(frozen=True, slots=True)
+class Tallied:
+    """Compares sums, averages and other aggregates of the rows of ``sql`` with each other and with numbers.
+
+    ``_c0`` is the candidate; for each aggregate follow its value and 1 where that is known.
+    """
+
+    sql: str
+    lineage: int
+    kinds: tuple[str, ...]
+    """The aggregates: count, sum, avg, min, max."""
+    numbers: str
+    """The SELECT of (candidate, then for each further number 1 if it is known and the number)."""
+    others: int
+    compare: type[exp.Binary]
+    left: exp.Expr
+    right: exp.Expr
+    """Arithmetic over the columns ``_agg0``... and ``_oth0``..."""
+    truth: bool = True
+    """Whether it asks for TRUE or for FALSE."""
+
+
+Formula = Found | Counted | Tallied | AllOf | OneOf | Absent
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +164,8 @@ def _with_sql(formula: Formula, change: Callable[[str], str]) -> Formula:
         return replace(formula, sql=change(formula.sql))
     if isinstance(formula, Counted):
         return replace(formula, sql=change(formula.sql), number=change(formula.number))
+    if isinstance(formula, Tallied):
+        return replace(formula, sql=change(formula.sql), numbers=change(formula.numbers))
     if isinstance(formula, Absent):
         return Absent(_with_sql(formula.part, change))
     return type(formula)(tuple(_with_sql(part, change) for part in formula.parts))

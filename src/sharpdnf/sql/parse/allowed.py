@@ -78,7 +78,9 @@ TABLE_FUNCTIONS = frozenset(
     ]
 )
 """Table functions that only read files, frames or numbers, so they cannot hide an uncertain table."""
-PROBABILITY_FUNCTIONS = frozenset({"prob", "expected_count", "expected_sum"})
+PROBABILITY_FUNCTIONS = frozenset(
+    {"prob", "expected_count", "expected_sum", "expected_avg", "expected_min", "expected_max"}
+)
 PLACES = (
     "an expected value stands alone in the outermost select list: SELECT g, expected_sum(x) AS s FROM t GROUP BY g",
     "prob() stands in the select list, HAVING, QUALIFY and ORDER BY of the outermost SELECT: instead of WHERE prob() > "

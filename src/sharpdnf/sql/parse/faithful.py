@@ -43,8 +43,11 @@ def check_faithful(sql: str, written: str, catalog: Catalog) -> None:
             f"the database cannot read {before[:200]!r}: it is no SQL of this database, or nested too deeply"
         )
     if ours != theirs:
-        refuse("the query as it stands", f"the SQL parser reads it otherwise than the database, as {after[:300]!r}; "
-               "put parentheses, or write it in another way")  # fmt: skip
+        refuse(
+            "the query as it stands",
+            f"the SQL parser reads it otherwise than the database, as {after[:300]!r}; "
+            "put parentheses, or write it in another way",
+        )
 
 
 def standing(sql: str, dialect: Dialect) -> str:
@@ -55,9 +58,10 @@ def standing(sql: str, dialect: Dialect) -> str:
     """
     tokens = tokens_of(sql, dialect)
     called = {
-        i: token.text.lower() for i, token in enumerate(tokens[:-1])
+        i: token.text.lower()
+        for i, token in enumerate(tokens[:-1])
         if tokens[i + 1].token_type is TokenType.L_PAREN and token.text.lower() in PROBABILITY_FUNCTIONS
-    }  # fmt: skip
+    }
     if not called:
         return sql.strip().rstrip("; \n\t")
     dropped = _dropped(tokens, [i for i, name in called.items() if name == "prob"], dialect)

@@ -20,6 +20,7 @@ from sharpdnf.sql.bind.tree import (
     All,
     AnyOf,
     Certain,
+    Combined,
     Condition,
     FromItem,
     Item,
@@ -132,7 +133,7 @@ def _formula(context: Lifting, candidates: Source, condition: Condition, truth: 
     if isinstance(condition, All):
         parts = tuple(_formula(context, candidates, part, truth) for part in condition.parts)
         return OneOf(parts) if isinstance(condition, AnyOf) == truth else AllOf(parts)
-    if isinstance(condition, Aggregated):
+    if isinstance(condition, Aggregated | Combined):
         return scalar(context, candidates, condition, truth)
     if isinstance(condition, Plain):
         expression = condition.expression if truth else exp.Not(this=exp.paren(condition.expression.copy()))

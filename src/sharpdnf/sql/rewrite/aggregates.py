@@ -15,19 +15,35 @@ from sqlglot import exp
 
 from sharpdnf.sql.backends.names import bare_value, column
 from sharpdnf.sql.backends.protocol import ROW_ID
-from sharpdnf.sql.bind.tree import Aggregated, All, Call, Condition, Item, Leaf, Not, Output, Plain, Select, Source
-from sharpdnf.sql.emit.stages import Absent, AllOf, Counted, Decision, Formula, Found, OneOf
+from sharpdnf.sql.bind.aggregates import MIRRORED
+from sharpdnf.sql.bind.conditions import NEGATED
+from sharpdnf.sql.bind.tree import (
+    Aggregated,
+    All,
+    Call,
+    Combined,
+    Condition,
+    Item,
+    Leaf,
+    Not,
+    Output,
+    Plain,
+    Select,
+    Source,
+)
+from sharpdnf.sql.emit.stages import Absent, AllOf, Counted, Decision, Formula, Found, OneOf, Sign, Tallied
 from sharpdnf.sql.refusal import refuse
 from sharpdnf.sql.rewrite.columns import read_by
 from sharpdnf.sql.rewrite.lifting import Lifting, certain_rows, for_candidates
 
-MIRRORED: dict[type[exp.Binary], type[exp.Binary]] = {
-    exp.GT: exp.LT, exp.GTE: exp.LTE, exp.LT: exp.GT, exp.LTE: exp.GTE,
-}  # fmt: skip
-NEGATED: dict[type[exp.Binary], type[exp.Binary]] = {
-    exp.EQ: exp.NEQ, exp.NEQ: exp.EQ, exp.GT: exp.LTE, exp.LTE: exp.GT, exp.LT: exp.GTE, exp.GTE: exp.LT,
-}  # fmt: skip
-SIGNS = {exp.GT: ">", exp.GTE: ">=", exp.LT: "<", exp.LTE: "<=", exp.EQ: "=", exp.NEQ: "<>"}
+SIGNS: dict[type[exp.Binary], Sign] = {
+    exp.GT: ">",
+    exp.GTE: ">=",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +81,15 @@ class Group:
 def having(context: Lifting, query: Select) -> Select:
     """A SELECT with HAVING: the groups are candidates, their rows the rows of one temporary table."""
     assert query.having is not None
-    calls = list(_aggregated(query.having))
-    arguments = [node.call.argument for node in calls if node.call.argument is not None]
+    calls = [call for node in _aggregated(query.having) for call in _calls(node)]
+    arguments = [call.argument for call in calls if call.argument is not None]
     items = [Item("", None, part) for part in [*query.keys, *arguments]]
     inner = Select(items, query.sources, query.where)
     name, groups, raw = context.candidates(context.query(context, inner, True), by=len(query.keys))
     raw = replace(raw, alias=context.binding.fresh("t"))
     keys = list(zip(query.keys, groups.columns, strict=False))
-    places = {id(node): output for node, output in zip(
-        (node for node in calls if node.call.argument is not None), groups.columns[len(query.keys) :], strict=True
-    )}  # fmt: skip
+    given = [call for call in calls if call.argument is not None]
+    places = {id(call): output for call, output in zip(given, groups.columns[len(query.keys) :], strict=True)}
 
     def decide(condition: Condition, truth: bool) -> Formula:
         if isinstance(condition, Not):
@@ -85,10 +100,14 @@ def having(context: Lifting, query: Select) -> Select:
         if isinstance(condition, Plain):
             plain = Plain(_on_keys(condition.expression, keys, groups))
             return context.formula(context, groups, plain, truth)
+        if isinstance(condition, Combined) and condition.query is None:
+            values = [raw.column(places[id(call)]) if id(call) in places else None for call in condition.calls]
+            others = [_on_keys(other, keys, groups) for other in condition.others]
+            return _tallied(context, condition, raw, column(ROW_ID, raw.alias), values, groups, others, truth)
         if not isinstance(condition, Aggregated) or condition.query is not None:
             refuse("a subquery over uncertain rows in HAVING", "put it into a WHERE around the grouped query")
         other = _on_keys(condition.other, keys, raw)
-        argument = raw.column(places[id(condition)]) if id(condition) in places else None
+        argument = raw.column(places[id(condition.call)]) if id(condition.call) in places else None
         group = Group(context, raw, column(ROW_ID, raw.alias), argument, other)
         number = _threshold(context, condition, groups, _on_keys(condition.other, keys, groups))
         return _formula(group, condition.call, condition.compare, number, truth)
@@ -110,13 +129,19 @@ def _needs_a_row(formula: Formula) -> bool:
         if formula.negated or formula.compare not in (">=", ">", "=") or formula.number[:1] not in "0123456789":
             return False
         return float(formula.number) > 0.0 or formula.compare == ">"
+    if isinstance(formula, Tallied):  # the others are NULL without rows, and so is the comparison
+        return any(kind != "count" for kind in formula.kinds)
     if isinstance(formula, Absent):
         return False
     return (any if isinstance(formula, AllOf) else all)(_needs_a_row(part) for part in formula.parts)
 
 
-def _aggregated(condition: Condition) -> list[Aggregated]:
-    if isinstance(condition, Aggregated):
+def _calls(node: Aggregated | Combined) -> tuple[Call, ...]:
+    return node.calls if isinstance(node, Combined) else (node.call,)
+
+
+def _aggregated(condition: Condition) -> list[Aggregated | Combined]:
+    if isinstance(condition, Aggregated | Combined):
         return [condition]
     if isinstance(condition, Not):
         return _aggregated(condition.part)
@@ -139,9 +164,16 @@ def _on_keys(node: exp.Expr, keys: Sequence[tuple[exp.Expr, Output]], source: So
     return copy
 
 
-def scalar(context: Lifting, candidates: Source, condition: Aggregated, truth: bool) -> Formula:
+def scalar(context: Lifting, candidates: Source, condition: Aggregated | Combined, truth: bool) -> Formula:
     """A comparison with a subquery that is one aggregate, for each candidate."""
     assert condition.query is not None
+    if isinstance(condition, Combined):
+        parts = [column(ROW_ID, candidates.alias), condition.calls[0].argument or exp.Literal.number(1)]
+        shown = [Item("", None, part) for part in parts]
+        beside_it = [Leaf(certain_rows(candidates)), *condition.query.sources]
+        found = context.gathered(context.query(context, Select(shown, beside_it, condition.query.where), True))
+        owner, summed = (found.column(output) for output in found.columns)
+        return _tallied(context, condition, found, owner, [summed], candidates, list(condition.others), truth)
     keyed = condition.correlated or any(True for _ in read_by(condition.other))
     call = condition.call
     items: list[exp.Expr] = [column(ROW_ID, candidates.alias) if keyed else exp.Literal.number(0)]
@@ -149,15 +181,48 @@ def scalar(context: Lifting, candidates: Source, condition: Aggregated, truth: b
     constant = not any(True for _ in read_by(condition.other))
     items += [] if constant else [condition.other]
     beside = [Leaf(certain_rows(candidates))] if keyed else []
-    inner = Select(
-        [Item("", None, item) for item in items], [*beside, *condition.query.sources], condition.query.where
-    )  # fmt: skip
+    inner = Select([Item("", None, item) for item in items], [*beside, *condition.query.sources], condition.query.where)
     rows = context.gathered(context.query(context, inner, True))
     value = rows.column(rows.columns[1]) if call.argument is not None else None
     other = condition.other if constant else rows.column(rows.columns[-1])
     group = Group(context, rows, rows.column(rows.columns[0]) if keyed else None, value, other)
     number = _threshold(context, condition, candidates, condition.other)
     return _formula(group, call, condition.compare, number, truth)
+
+
+def _tallied(
+    context: Lifting,
+    condition: Combined,
+    rows: Source,
+    number: exp.Expr,
+    values: Sequence[exp.Expr | None],
+    candidates: Source,
+    others: Sequence[exp.Expr],
+    truth: bool,
+) -> Formula:
+    """Aggregates of the rows, by candidate, compared as the condition says."""
+    items = [number]
+    for value in values:
+        items += [exp.Literal.number(1)] * 2 if value is None else _known(context, value)[::-1]
+    select = Select([Item("", None, item.copy()) for item in items], [Leaf(rows)])
+    sql, lineage = context.counting_statement(select, rows)
+    known = for_candidates(candidates, [], [])
+    known.items += [Item("", None, part) for other in others for part in _known(context, other)]
+    kinds = tuple(call.kind for call in condition.calls)
+    sides = (condition.left, condition.right)
+    return Tallied(sql, lineage, kinds, context.statement(known)[0], len(others), condition.compare, *sides, truth)
+
+
+def _known(context: Lifting, value: exp.Expr) -> list[exp.Expr]:
+    """(1 if the value is a number, 0 if it is NULL, -1 if it is a text; the number)."""
+    nothing = exp.Is(this=exp.paren(value.copy()), expression=exp.Null())
+    flag = exp.Case(ifs=[exp.If(this=nothing, true=exp.Literal.number(0))], default=exp.Literal.number(1))
+    if context.binding.dialect.affinities:  # a text compares with a number by its column's affinity
+        kind = exp.Anonymous(this="typeof", expressions=[value.copy()])
+        names = [exp.Literal.string(name) for name in ("integer", "real", "null")]
+        text = exp.If(this=exp.Not(this=exp.In(this=kind, expressions=names)), true=exp.Literal.number(-1))
+        flag.set("ifs", [text, *flag.args["ifs"]])
+    return [flag, exp.Coalesce(this=exp.cast(value.copy(), "DOUBLE"), expressions=[exp.Literal.number(0)])]
 
 
 def _threshold(context: Lifting, condition: Aggregated, candidates: Source, other: exp.Expr) -> str:
@@ -170,15 +235,7 @@ def _threshold(context: Lifting, condition: Aggregated, candidates: Source, othe
     if isinstance(literal, exp.Literal) and not literal.is_string:
         return f"-{literal.this}" if negative else str(literal.this)
     known = for_candidates(candidates, [], [])
-    flag = exp.Case(ifs=[exp.If(this=exp.Is(this=exp.paren(other.copy()), expression=exp.Null()),
-                                true=exp.Literal.number(0))], default=exp.Literal.number(1))  # fmt: skip
-    if context.binding.dialect.affinities:  # a text compares with a number by its column's affinity
-        kind = exp.Anonymous(this="typeof", expressions=[other.copy()])
-        names = [exp.Literal.string(name) for name in ("integer", "real", "null")]
-        text = exp.If(this=exp.Not(this=exp.In(this=kind, expressions=names)), true=exp.Literal.number(-1))
-        flag.set("ifs", [text, *flag.args["ifs"]])
-    value = exp.Coalesce(this=exp.cast(other.copy(), "DOUBLE"), expressions=[exp.Literal.number(0)])
-    known.items += [Item("", None, flag), Item("", None, value)]
+    known.items += [Item("", None, part) for part in _known(context, other)]
     return context.statement(known)[0]
 
 
@@ -188,8 +245,6 @@ def _formula(group: Group, call: Call, compare: type[exp.Binary], number: str, t
         if compare is exp.Is:
             compare, number = exp.LT, "0"
         return _count(group, call, compare, number, truth)
-    if call.kind in ("sum", "avg"):
-        refuse(f"{call.kind.upper()} over uncertain rows in a condition", "compare COUNT, MIN or MAX")
     assert group.argument is not None
     if compare is exp.Is:
         some = group.exists(exp.Not(this=exp.Is(this=group.argument.copy(), expression=exp.Null())))
@@ -226,4 +281,4 @@ def _count(group: Group, call: Call, compare: type[exp.Binary], number: str, tru
         select.identity = [exp.Window(this=exp.DenseRank(), order=order)]
     sql, lineage = context.counting_statement(select, group.rows)
     keyed = group.number is not None
-    return Counted(sql, lineage, SIGNS[compare], number, keyed, call.distinct, not truth)  # type: ignore[arg-type]
+    return Counted(sql, lineage, SIGNS[compare], number, keyed, call.distinct, not truth)

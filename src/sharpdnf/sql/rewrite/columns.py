@@ -11,6 +11,7 @@ from sharpdnf.sql.bind.tree import (
     Aggregated,
     All,
     Certain,
+    Combined,
     Condition,
     FromItem,
     Item,
@@ -48,6 +49,11 @@ def read_by(node: exp.Expr | Condition | Query | FromItem) -> Iterator[Column]:
         yield from read_by(node.other)
         if node.call.argument is not None:
             yield from read_by(node.call.argument)
+        if node.query is not None:
+            yield from read_by(node.query)
+    elif isinstance(node, Combined):
+        for value in [*node.others, *(call.argument for call in node.calls if call.argument is not None)]:
+            yield from read_by(value)
         if node.query is not None:
             yield from read_by(node.query)
     elif isinstance(node, Select):
@@ -102,6 +108,13 @@ class Replacing:
             return replace(
                 node, call=replace(node.call, argument=argument), other=self.expression(node.other), query=query
             )
+        if isinstance(node, Combined):
+            calls = tuple(
+                replace(call, argument=self.expression(call.argument)) if call.argument is not None else call
+                for call in node.calls
+            )
+            query = self.select(node.query) if node.query is not None else None
+            return replace(node, calls=calls, others=tuple(map(self.expression, node.others)), query=query)
         return replace(node, parts=tuple(self.condition(part) for part in node.parts))
 
     def query(self, node: Query) -> Query:

@@ -15,7 +15,20 @@ from sqlglot import exp
 
 from sharpdnf.sql.bind.context import Binding
 from sharpdnf.sql.bind.from_clause import typed
-from sharpdnf.sql.bind.tree import Aggregated, All, AnyOf, Condition, FromItem, Item, Leaf, Member, Not, Plain, Select
+from sharpdnf.sql.bind.tree import (
+    Aggregated,
+    All,
+    AnyOf,
+    Combined,
+    Condition,
+    FromItem,
+    Item,
+    Leaf,
+    Member,
+    Not,
+    Plain,
+    Select,
+)
 from sharpdnf.sql.emit.sql import complete, emit_select
 from sharpdnf.sql.refusal import refuse
 from sharpdnf.sql.rewrite.context import Rewriting
@@ -36,9 +49,7 @@ class Way:
 def combine(left: list[Way], right: list[Way]) -> list[Way]:
     """Both must hold: every pair."""
     _check_size(len(left) * len(right))
-    return [
-        Way(a.items + b.items, a.conditions + b.conditions, a.lineage + b.lineage) for a, b in product(left, right)
-    ]  # fmt: skip
+    return [Way(a.items + b.items, a.conditions + b.conditions, a.lineage + b.lineage) for a, b in product(left, right)]
 
 
 def _check_size(count: int) -> None:
@@ -65,7 +76,7 @@ def ways(context: Rewriting, condition: Condition, *, positive: bool = True) -> 
         if isinstance(condition, AnyOf) and condition.compared:
             _check_types(context, found, condition.compared)
         return found
-    if isinstance(condition, Aggregated):
+    if isinstance(condition, Aggregated | Combined):
         refuse("an aggregate over uncertain rows in a condition", "it cannot stand here")
     if not positive:
         refuse(

@@ -92,9 +92,13 @@ class Rewriting:
         self.ctes.append(cte(name, body))
         lineage, identity = ([f"_{p}{i}" for i in range(n)] for p, n in (("l", rows.lineage), ("i", rows.identity)))
         return Source(
-            (), self.binding.fresh("t"), rows.columns, item=table(name), lineage=tuple(lineage),
+            (),
+            self.binding.fresh("t"),
+            rows.columns,
+            item=table(name),
+            lineage=tuple(lineage),
             identity=tuple(identity),
-        )  # fmt: skip
+        )
 
     def _known(self, body: exp.Query) -> list[exp.CTE]:
         """What a body reads, where somebody will ask the database about it: temporary tables are not made yet."""

@@ -33,9 +33,7 @@ Case = tuple[FromItem, list[Condition]]
 """A FROM item without absence, and the conditions under which its rows are some of those of the original."""
 
 
-def ways(
-    context: Lifting, sources: Sequence[FromItem], *, bag: bool
-) -> list[tuple[list[FromItem], list[Condition]]]:  # fmt: skip
+def ways(context: Lifting, sources: Sequence[FromItem], *, bag: bool) -> list[tuple[list[FromItem], list[Condition]]]:
     """The ways in which rows of FROM items side by side come about: every result row comes about in one of them.
 
     In a ``bag`` every row is one clause, so a partner that only has to exist becomes a condition.
@@ -73,9 +71,7 @@ def _outer(context: Lifting, item: Join, lefts: list[Case], rights: list[Case]) 
     if not uncertain and not any(side.reads for side in item.absent):
         if isinstance(item.on, Plain) and refers_outside(item.on.expression, sources_of(item)):
             refuse("an outer join whose ON refers to the query around it", "move the condition to the outer WHERE")
-        return [
-            (replace(item, left=left, right=right), [*a, *b]) for (left, a), (right, b) in product(lefts, rights)
-        ]  # fmt: skip
+        return [(replace(item, left=left, right=right), [*a, *b]) for (left, a), (right, b) in product(lefts, rights)]
     found = _joined(context, item, lefts, rights)
     if item.side in ("LEFT", "FULL"):
         found += _without_partner(context, lefts, item.right, item.on, shown=True)
@@ -117,7 +113,7 @@ def _joined(context: Lifting, join: Join, lefts: list[Case], rights: list[Case])
     return [
         (Join(left, right, kind=kind, once=join.once), [*a, *b, *on])
         for (left, a), (right, b) in product(lefts, rights)
-    ]  # fmt: skip
+    ]
 
 
 def _partner(context: Lifting, other: FromItem, on: Condition | None) -> Member:
