@@ -430,9 +430,10 @@ class ProbDB:
             same = unchanged and relation.definition is None
             if self._wasted() > SPARE or not (same or layout(self.backend, relation) == old.layout):
                 return None
-        others = changed(self.backend, [old for _, old, _ in read], text)
-        for (key, old, there), other in zip(read, others, strict=True):
-            if there and not other:
+        kept = [old for _, old, there in read if there]  # what a rollback took along cannot be compared
+        same_rows = {old.copy for old, other in zip(kept, changed(self.backend, kept, text), strict=True) if not other}
+        for key, old, _ in read:
+            if old.copy in same_rows:
                 continue
             relation = old.uncertain.relation
             self._check_shared(relation, set(self._declared) - {key})
