@@ -6,7 +6,7 @@ SOURCES := pyproject.toml CMakeLists.txt $(shell find src native -type f -not -n
 export OMP_NUM_THREADS ?= 1
 export MKL_NUM_THREADS ?= 1
 
-.PHONY: help demo test lint bench bench-exact bench-neural bench-torch bench-sql bench-network wheel sanitize sanitize-threads fuzz native clean
+.PHONY: help demo test lint bench bench-exact bench-neural bench-torch bench-sql bench-spark test-spark bench-network wheel sanitize sanitize-threads fuzz native clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 16
@@ -66,6 +66,12 @@ bench-torch: $(VENV)/installed  ## gradients in torch beside KLay, at equal form
 bench-sql: $(VENV)/installed  ## probabilistic SQL against the rewritten SQL itself
 	$(BIN)/pip install -q tpchgen-cli
 	$(BIN)/python benchmarks/sql.py
+
+bench-spark: $(VENV)/installed  ## counting on Spark beside DuckDB: lineage, shuffle and counting apart (CLAUSES=1000000)
+	$(BIN)/python benchmarks/spark.py $(CLAUSES)
+
+test-spark: $(VENV)/installed  ## all query shapes on Spark, and an executor that is killed in the middle of a job
+	PYTHONPATH=tests $(BIN)/python -m pytest -p no:cacheprovider tests/test_sql_spark.py tests/spark_all.py
 
 bench-network: $(VENV)/installed  ## networks: a million links in passes over them, grids exactly, rare failures
 	$(BIN)/python benchmarks/network.py

@@ -390,7 +390,8 @@ def available() -> list[str]:
 # --- rows and table -------------------------------------------------------------------------------------------------
 
 
-def measure(seconds: float, quick: bool) -> list[dict[str, Any]]:
+def measure(seconds: float, quick: bool) -> None:
+    """Writes rows and table after every instance, so that a run that is cut short leaves what it has."""
     rows: list[dict[str, Any]] = []
     for family, name, make in instances(quick):
         dnf = make()
@@ -413,7 +414,16 @@ def measure(seconds: float, quick: bool) -> list[dict[str, Any]]:
                 }
             )  # fmt: skip
         print(family, name, {s: a[1] for s, a in answers.items()}, flush=True)
-    return rows
+        save(rows, seconds)
+
+
+def save(rows: list[dict[str, Any]], seconds: float) -> None:
+    RESULTS.mkdir(exist_ok=True)
+    with (RESULTS / "exact.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0].keys())
+        writer.writeheader()
+        writer.writerows(rows)
+    (RESULTS / "exact.md").write_text(table(rows, seconds))
 
 
 def table(rows: list[dict[str, Any]], seconds: float) -> str:
@@ -448,15 +458,8 @@ def main() -> None:
         solver, path, seconds = arguments.worker
         worker(solver, path, float(seconds))
         return
-    rows = measure(arguments.seconds, arguments.quick)
-    RESULTS.mkdir(exist_ok=True)
-    with (RESULTS / "exact.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0].keys())
-        writer.writeheader()
-        writer.writerows(rows)
-    text = table(rows, arguments.seconds)
-    (RESULTS / "exact.md").write_text(text)
-    print(text)
+    measure(arguments.seconds, arguments.quick)
+    print((RESULTS / "exact.md").read_text())
 
 
 if __name__ == "__main__":

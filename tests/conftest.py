@@ -95,10 +95,13 @@ def counter() -> NeuralCounter:
 
     from sharpdnf.learn.counter import NeuralCounter
     from sharpdnf.learn.model import Network, NetworkConfig
+    from sharpdnf.learn.residuals import Hardness
     from sharpdnf.paper.calibrate import fit_residuals
 
     torch.manual_seed(0)
-    return NeuralCounter(Network(NetworkConfig(k=16, iterations=4)), fit_residuals(held_out()), card={"seed": 1})
+    rows = held_out()
+    residuals = fit_residuals(rows, [Hardness(row.n) for row in rows])
+    return NeuralCounter(Network(NetworkConfig(k=16, iterations=4)), residuals, card={"seed": 1})
 
 
 @pytest.fixture(scope="session")

@@ -31,12 +31,32 @@ def test_predict_is_the_network_as_it_is(counter: NeuralCounter) -> None:
     dnf = formula()
     with torch.inference_mode():
         mean, std = counter.network(Graph.of([dnf]))
-    estimate = counter.predict(dnf)
+    estimate = counter.predict(dnf, factor=False)
     assert estimate.log_prob == pytest.approx(float(mean), abs=1e-6)
     assert estimate.info["sigma"] == pytest.approx(float(std), abs=1e-6)
     assert estimate.guarantee == "none" and "not a guarantee" in estimate.info["interval"]
     assert estimate.log_lower < estimate.log_prob < estimate.log_upper <= 0.0
     assert estimate.seconds > 0
+
+
+def test_the_network_answers_for_what_simplification_leaves(counter: NeuralCounter) -> None:
+    rest = formula(40)
+    alone = counter.predict(rest, factor=False).log_prob
+    assert counter.predict(rest).log_prob == pytest.approx(alone, abs=1e-6)
+    prob = np.append(rest.prob, [0.3, 0.2, 0.9])
+    clauses = clauses_of(rest)
+    common = DNF.from_clauses([[41, *clause] for clause in clauses], prob)  # a literal that all clauses share
+    beside = DNF.from_clauses([*clauses, [42, 43]], prob)  # and a part of its own
+    assert counter.predict(common).prob == pytest.approx(0.3 * math.exp(alone), rel=1e-5)
+    assert counter.predict(beside).prob == pytest.approx(1 - (1 - 0.2 * 0.9) * (1 - math.exp(alone)), rel=1e-5)
+    assert counter.predict(common).info["taken out"] == {"factored": 1}
+    solved = counter.predict(DNF.from_clauses([[1, 2], [3]], [0.5, 0.5, 0.2]))
+    assert solved.prob == pytest.approx(1 - 0.75 * 0.8) and solved.guarantee == "exact"
+
+
+def clauses_of(dnf: DNF) -> list[list[int]]:
+    signed = np.where(dnf.literals & 1, -1, 1) * ((dnf.literals >> 1) + 1)
+    return [signed[a:b].tolist() for a, b in zip(dnf.indptr[:-1], dnf.indptr[1:], strict=True)]
 
 
 def test_batches_keep_order_and_values(counter: NeuralCounter, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,7 +74,7 @@ def test_trace_ends_in_the_prediction(counter: NeuralCounter) -> None:
     dnf = formula()
     steps = counter.trace(dnf)
     assert len(steps) == 4
-    assert steps[-1].log_prob == counter.predict(dnf).log_prob
+    assert steps[-1].log_prob == counter.predict(dnf, factor=False).log_prob
     assert len({step.log_prob for step in steps}) == 4
 
 
@@ -68,7 +88,7 @@ def test_gradient_matches_finite_differences(counter: NeuralCounter) -> None:
     for v in range(12):
         up, down = (np.array(dnf.prob) for _ in range(2))
         up[v], down[v] = up[v] + step, down[v] - step
-        ends = [double.predict(dnf.with_prob(np.clip(p, 0, 1))).prob for p in (up, down)]
+        ends = [double.predict(dnf.with_prob(np.clip(p, 0, 1)), factor=False).prob for p in (up, down)]
         assert slope[v] == pytest.approx((ends[0] - ends[1]) / (2 * step), rel=0.02, abs=1e-5)
 
 
@@ -208,8 +228,8 @@ def test_shipped_networks_load_and_count(name: str) -> None:
 
 def test_a_formula_of_one_clause_leaves_the_weights_alone(counter: NeuralCounter) -> None:
     before, dnf = counter.digest, DNF.from_clauses([[1, -2]])
-    answers = {counter.predict(dnf).log_prob, counter.trace(dnf)[-1].log_prob, counter.predict(dnf).log_prob}
-    assert len(answers) == 1
+    answers = [counter.predict(dnf, factor=False), counter.trace(dnf)[-1], counter.predict(dnf, factor=False)]
+    assert len({answer.log_prob for answer in answers}) == 1
     assert counter.digest == before
 
 

@@ -18,6 +18,7 @@ from sharpdnf.engines.front import make_limit
 from sharpdnf.engines.sampling import anytime_width, successes_needed
 from sharpdnf.errors import InvalidNetwork, LimitError
 from sharpdnf.fronts import network, rare
+from sharpdnf.fronts.connection import Promise, sample_connection
 from sharpdnf.fronts.frontier import Budget, Question, solve
 from sharpdnf.fronts.links import read_network
 
@@ -117,10 +118,10 @@ def wide(case: Case) -> Question:
 
 def sampled(case: Case, seeds: int, **asked: object) -> list[tuple[float, float, float]]:
     """(P, lower, upper) of worlds, or of their complement, for each seed."""
-    wanted = network.Promise(**asked)
+    wanted = Promise(**asked)
     limit, question, out = make_limit(None, 1), wide(case), []
     for seed in range(seeds):
-        e = network._sampled(question, wanted, np.random.default_rng(seed), limit)
+        e = sample_connection(question, wanted, np.random.default_rng(seed), limit)
         assert e.met and e.guarantee == wanted.guarantee
         sides = [e.log_complement, e.log_complement_lower, e.log_complement_upper] if wanted.of_failure else []
         out.append(tuple(math.exp(x) for x in sides or [e.log_prob, e.log_lower, e.log_upper]))
@@ -219,8 +220,8 @@ def test_a_wide_network_with_rare_failures_is_answered_within_its_promise() -> N
 @pytest.mark.parametrize("of", ["prob", "complement"])
 def test_threads_do_not_change_an_answer(of: str) -> None:
     question = wide(Case(grid(40, 0.7), {}, False, None, [0, 1599], True))
-    wanted = network.Promise("relative", 0.3, 0.1, of)
-    answers = [network._sampled(question, wanted, np.random.default_rng(3), make_limit(None, t)) for t in (1, 2, 5)]
+    wanted = Promise("relative", 0.3, 0.1, of)
+    answers = [sample_connection(question, wanted, np.random.default_rng(3), make_limit(None, t)) for t in (1, 2, 5)]
     assert len({(a.log_prob, a.samples) for a in answers}) == 1
     question = wide(RARE["all of a wheel"])
     left, found = unsolved(question), []
@@ -333,9 +334,9 @@ def test_what_can_never_be_connected_has_probability_0() -> None:
     apart = [("a", "b", 0.5), ("c", "d", 0.5), ("b", "c", 0.0)]
     answer = network.reliability(apart, "a", "d")
     assert answer.prob == 0.0 and answer.complement == 1.0 and answer.guarantee == "exact"
-    never = network._sampled(
+    never = sample_connection(
         wide(Case([(0, 1, 0.5), (2, 3, 0.5)], {}, False, None, [0, 3], True)),
-        network.Promise("relative", 0.1, 0.1), np.random.default_rng(0), make_limit(None, 1),
+        Promise("relative", 0.1, 0.1), np.random.default_rng(0), make_limit(None, 1),
     )  # fmt: skip
     assert never.prob == 0.0 and never.met and never.samples == 0
     assert network.reliability([("a", "a", 0.5), ("a", "b", 1.0)], "a", "b").prob == 1.0

@@ -43,7 +43,7 @@ def test_reproduce_from_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     held_out = sets.subset("structure", 120, calibrate.CALIBRATION_SEED)
     assert calibrate.calibrate(tmp_path / "paper", tmp_path / "other") == len(held_out)
     calibrated = NeuralCounter.from_pretrained(tmp_path / "paper")
-    assert calibrated.residuals is not None and sum(map(sum, calibrated.residuals.counts)) > 0
+    assert calibrated.residuals is not None and sum(calibrated.residuals.counts) > 0
     own = {row.log_label for row in read_records(tmp_path / "other" / "rows.csv", Row) if -5 < row.log_label < -1e-3}
     assert own and own.isdisjoint(row.log_label for row in rows)  # no formula of the tables among them
     reproduce.reproduce(tmp_path / "out", groups=("structure",), models=[str(tmp_path / "paper")])

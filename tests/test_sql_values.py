@@ -67,7 +67,9 @@ def test_sqlite_collations_in_expected_values() -> None:
     db.uncertain("e", prob="p")
     assert db.sql("SELECT expected_count() FROM e JOIN s ON s.b = 'y'").arrow()["expected_count"].to_pylist() == [1.0]
     with pytest.raises(UnsupportedSQL, match="collations"):
-        db.sql("SELECT expected_count() FROM e JOIN v ON v.b = 'y'")
+        db.sql("SELECT expected_count() FROM e JOIN v ON v.b = 'y'", way="lineage")
+    # By worlds SQLite itself compares, and finds both 'y' and 'Y' in the view as in the table.
+    assert db.sql("SELECT expected_count() FROM e JOIN v ON v.b = 'y'").arrow()["expected_count"].to_pylist() == [1.0]
 
 
 def test_sqlite_text_and_blobs() -> None:

@@ -76,6 +76,24 @@ void bind_lineage(nb::module_ &m) {
         nb::arg("keys"), nb::arg("nulls"), nb::arg("numbers"), nb::arg("identity"), nb::arg("rows"),
         nb::arg("with_order"),
         "Sorts rows by their keys and makes a clause of each row's numbers, of which -1 stands for none.");
+    m.def(
+        "clause_order",
+        [](In<int64_t> starts, In<int64_t> indptr, In<int32_t> literals) {
+            const auto formulas = static_cast<int64_t>(starts.shape(0)) - 1;
+            const auto clauses = static_cast<int64_t>(indptr.shape(0)) - 1;
+            const auto size = static_cast<int64_t>(literals.shape(0));
+            if (formulas < 0 || clauses < 0 || starts.data()[0] != 0 || starts.data()[formulas] != clauses ||
+                !std::is_sorted(starts.data(), starts.data() + formulas + 1) ||
+                !within(indptr.data(), clauses, literals.data(), size, int64_t{1} << 30))
+                throw std::invalid_argument("the arrays are no batch: starts and indptr must span the literals");
+            std::vector<int64_t> order;
+            interruptible([&](Poll &poll) {
+                order = clause_order(starts.data(), formulas, indptr.data(), literals.data(), poll);
+            });
+            return to_numpy(std::move(order));
+        },
+        nb::arg("starts"), nb::arg("indptr"), nb::arg("literals"),
+        "The order that sorts the clauses of every formula by their literals; empty if they are sorted.");
 }
 
 }  // namespace sharpdnf

@@ -84,6 +84,29 @@ struct Lineage {
     RawArray<int32_t> order;      // the row at each place, if asked for
 };
 
+// The order that puts the clauses of every formula into lexicographic order: a database gives them in any order, which
+// draws must not depend on. Empty if they are sorted. Formula f has the clauses starts[f] to starts[f + 1] - 1.
+inline std::vector<int64_t> clause_order(const int64_t *starts, int64_t formulas, const int64_t *indptr,
+                                         const int32_t *literals, Poll &poll) {
+    const auto before = [indptr, literals](int64_t a, int64_t b) {
+        return std::lexicographical_compare(literals + indptr[a], literals + indptr[a + 1], literals + indptr[b],
+                                            literals + indptr[b + 1]);
+    };
+    std::vector<int64_t> order(static_cast<std::size_t>(formulas > 0 ? starts[formulas] : 0));
+    std::iota(order.begin(), order.end(), int64_t{0});
+    bool sorted = true;
+    by_blocks(formulas, poll, [&](int64_t first, int64_t last) {
+        for (int64_t f = first; f < last; ++f) {
+            const auto from = order.begin() + starts[f], to = order.begin() + starts[f + 1];
+            if (std::is_sorted(from, to, before)) continue;
+            std::sort(from, to, before);
+            sorted = false;
+        }
+    });
+    if (sorted) order.clear();
+    return order;
+}
+
 // Brings rows into the order of their keys, first column first, NULLs last, equal keys as they came, and makes each a
 // clause of the rows that it numbers, without the negative numbers and without repeats.
 class LineageSorter {

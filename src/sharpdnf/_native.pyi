@@ -458,6 +458,11 @@ def lineage(keys: Sequence[numpy.typing.NDArray[numpy.signedinteger[Any]]], null
     Sorts rows by their keys and makes a clause of each row's numbers, of which -1 stands for none.
     """
 
+def clause_order(starts: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], literals: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
+    """
+    The order that sorts the clauses of every formula by their literals; empty if they are sorted.
+    """
+
 class CreationScale:
     """
     An upper bound B on P(failure), and the rates that draws below it need.

@@ -20,7 +20,8 @@ def add_commands(app: typer.Typer) -> None:
 
 def reproduce(
     sets: Annotated[
-        list[str] | None, typer.Option("--set", help="structure, size, other, code, trace or runtime; default all")
+        list[str] | None,
+        typer.Option("--set", help="structure, size, other, code, outside, trace, runtime; default all"),
     ] = None,
     model: Annotated[
         list[str] | None, typer.Option(help="a shipped network or a directory of weights; default all shipped")

@@ -1,5 +1,7 @@
 """``neural``: the paper's learned counter. One pass of the network, linear in the literals, without a guarantee.
 
+What simplification takes out is computed, and the network answers for the rest.
+
 The estimate and its interval (quantiles of held-out residuals, not a guarantee) are clipped to bounds that surely
 hold, so that a formula far from the training family at least gets an answer that is not impossible.
 """
@@ -75,6 +77,7 @@ def neural_many(
     "neural",
     guarantees=("none",),
     summary="the paper's network; linear time, no guarantee",
+    simplify=False,  # the counter does it, and shows the interval of formulas like the whole
     extra="neural",
     run_many=neural_many,
 )

@@ -8,6 +8,7 @@
 Exact answers come from the frontier method (``frontier``), whose cost grows with the width of the network and not with
 its number of paths. Where the network is too wide, worlds are drawn 512 at a time (``native/kernels/reach.hpp``) with
 the stopping rules of ``sampling``; a relative promise about rare failures comes from the creation process (``rare``).
+``connection`` chooses between them.
 """
 
 from __future__ import annotations
@@ -21,41 +22,21 @@ from typing import Any, Never
 
 import numpy as np
 
-from sharpdnf import _native
 from sharpdnf.dnf import FloatArray
 from sharpdnf.engines.front import Seed, make_limit, make_rng
 from sharpdnf.engines.registry import refuse_options
-from sharpdnf.engines.sampling import UNLIMITED, anytime_width, draws_needed, from_draws, successes_needed
+from sharpdnf.engines.sampling import UNLIMITED, anytime_width, draws_needed
 from sharpdnf.errors import InvalidNetwork, LimitError
-from sharpdnf.estimate import Estimate, Limit, check_tolerance, exact_estimate, log1mexp
+from sharpdnf.estimate import Estimate, Limit, check_tolerance
+from sharpdnf.fronts.connection import STATES, Promise, answer_connection, draw_worlds
 from sharpdnf.fronts.frontier import Budget, Question, Solved, solve
 from sharpdnf.fronts.links import LinkNetwork, read_network
-from sharpdnf.fronts.rare import sample_failure
 
 Table = dict[str, Any]
 GUARANTEES = ("exact", "relative", "additive", "bounds")
-STATES = 2_000_000
-"""How many states an exact answer may cost before sampling begins, if no exact answer was asked for."""
-EXACT_LINKS = 100_000
-"""Networks with more links are sampled unless an exact answer is asked for: they are hardly ever narrow."""
 EXACT_PAIRS = 1_000_000
 """The largest product of nodes and links for which ``reached`` tries to be exact, which it does node by node."""
 KEPT_NODES = 20_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class Promise:
-    """How good an answer must be."""
-
-    guarantee: str
-    epsilon: float
-    delta: float
-    of: str = "prob"
-    """What a relative guarantee is about: the reliability, or its complement."""
-
-    @property
-    def of_failure(self) -> bool:
-        return self.of == "complement" and self.guarantee == "relative"
 
 
 def reliability(
@@ -94,7 +75,7 @@ def reliability(
     limit = make_limit(timeout, threads)
     generator, seed = make_rng(rng)
     question = ask(read_network(edges, directed=directed, node_prob=node_prob), source, target, terminals, hops)
-    estimate = _answer(question, Promise(guarantee or "relative", epsilon, delta, of), generator, limit)
+    estimate = answer_connection(question, Promise(guarantee or "relative", epsilon, delta, of), generator, limit)
     return estimate.replace(seed=seed, seconds=time.perf_counter() - started)
 
 
@@ -132,129 +113,6 @@ def _checked_hops(hops: int | None) -> int | None:
     if hops is not None and (isinstance(hops, bool) or not isinstance(hops, int) or not 0 <= hops <= 250):
         raise InvalidNetwork(f"hops must be a whole number from 0 to 250, not {hops!r:.80}")
     return hops
-
-
-def _answer(question: Question, asked: Promise, rng: np.random.Generator, limit: Limit) -> Estimate:
-    insist = asked.guarantee in ("exact", "bounds")
-    solved = None
-    if insist or question.network.num_links <= EXACT_LINKS:
-        solved = solve(question, limit, Budget(states=UNLIMITED if insist else STATES))
-        if solved.complete or insist or _narrow(solved, asked):
-            return _certified(solved, asked)
-    estimate = None
-    if asked.of_failure and solved is not None:
-        estimate = sample_failure(question, solved, asked.epsilon, asked.delta, rng, limit)
-    if estimate is None:
-        estimate = _sampled(question, asked, rng, limit)
-    return estimate if solved is None else _clip(estimate, solved)
-
-
-def _certified(solved: Solved, asked: Promise) -> Estimate:
-    """The answer of the frontier method: exact, or the bounds at which it stopped."""
-    info = {"width": solved.width, "states": solved.states, "blocks": len(solved.parts)}
-    if solved.complete:
-        return exact_estimate(solved.log_prob, "frontier", delta=0.0, info=info).replace(**solved.interval())
-    met = asked.guarantee == "bounds" or _narrow(solved, asked)
-    return Estimate(
-        guarantee=asked.guarantee if met else "bounds",
-        engine="frontier",
-        delta=0.0,
-        met=met,
-        info=info,
-        epsilon=asked.epsilon if met and asked.guarantee != "bounds" else None,
-        log_prob=solved.log_prob,
-        **solved.interval(),
-    )
-
-
-def _narrow(solved: Solved, asked: Promise) -> bool:
-    """Whether the middle of the certified bounds is within epsilon already."""
-    interval = solved.interval()
-    lower, upper = math.exp(interval["log_lower"]), math.exp(interval["log_upper"])
-    if asked.of_failure:
-        lower, upper = -math.expm1(interval["log_upper"]), -math.expm1(interval["log_lower"])
-    if asked.guarantee == "relative":
-        return lower > 0.0 and (upper - lower) / 2.0 <= 0.999 * asked.epsilon * lower
-    return asked.guarantee == "additive" and (upper - lower) / 2.0 <= 0.999 * asked.epsilon
-
-
-def _sampled(question: Question, asked: Promise, rng: np.random.Generator, limit: Limit) -> Estimate:
-    """Worlds are drawn until the stopping rule of the guarantee says that there are enough."""
-    relative = asked.guarantee == "relative"
-    drawn = _draw(
-        question,
-        rng,
-        limit,
-        successes=successes_needed(asked.epsilon, asked.delta) if relative else 0,
-        max_draws=UNLIMITED if relative else draws_needed(asked.epsilon, asked.delta),
-        of_failure=asked.of_failure,
-    )
-    if drawn.impossible:
-        return exact_estimate(-math.inf, "reach", delta=0.0, info={"why": "no way leads to a terminal"})
-    estimate = from_draws(
-        drawn,
-        "reach",
-        guarantee=asked.guarantee,
-        epsilon=asked.epsilon,
-        delta=asked.delta,
-        info={"looks": drawn.looks, "of": asked.of},
-    )
-    if not asked.of_failure:
-        return estimate
-    return estimate.replace(  # what was drawn are failures
-        of="complement",
-        log_prob=estimate.log_complement,
-        log_lower=log1mexp(estimate.log_upper),
-        log_upper=log1mexp(estimate.log_lower),
-        log_certified_upper=0.0,
-        log_complement=estimate.log_prob,
-        log_complement_lower=estimate.log_lower,
-        log_complement_upper=estimate.log_upper,
-    )
-
-
-def _draw(
-    question: Question,
-    rng: np.random.Generator,
-    limit: Limit,
-    *,
-    successes: int,
-    max_draws: int,
-    of_failure: bool,
-    count_nodes: bool = False,
-) -> _native.ReachSample:
-    """Worlds, searched from the source, until so many successes or draws."""
-    network = question.network
-    return _native.reach(
-        network.tail,
-        network.head,
-        network.directed,
-        network.prob,
-        network.node_prob,
-        source=question.terminals[0],
-        terminals=list(question.terminals),
-        hops=-1 if question.hops is None else question.hops,
-        seed=int(rng.integers(2**63)),
-        successes=successes,
-        max_draws=max_draws,
-        of_failure=of_failure,
-        count_nodes=count_nodes,
-        threads=limit.threads,
-        seconds=limit.seconds_left,
-    )
-
-
-def _clip(estimate: Estimate, solved: Solved) -> Estimate:
-    """Moves a sampled answer into the certified bounds of an unfinished exact run: towards the truth."""
-    sure = solved.interval()
-    log_lower = max(sure["log_certified_lower"], estimate.log_certified_lower)
-    log_upper = min(sure["log_certified_upper"], estimate.log_certified_upper)
-
-    def inside(x: float) -> float:
-        return float(min(max(x, log_lower), log_upper))
-
-    changed = {name: inside(getattr(estimate, name)) for name in ("log_prob", "log_lower", "log_upper")}
-    return estimate.replace(log_certified_lower=log_lower, log_certified_upper=log_upper, **changed)
 
 
 def reached(
@@ -325,7 +183,7 @@ def _reached_exactly(question: Question, limit: Limit, insist: bool) -> tuple[Fl
 def _reached_sampled(
     question: Question, draws: int, rng: np.random.Generator, limit: Limit
 ) -> tuple[FloatArray, int, bool]:
-    drawn = _draw(question, rng, limit, successes=0, max_draws=draws, of_failure=False, count_nodes=True)
+    drawn = draw_worlds(question, rng, limit, successes=0, max_draws=draws, of_failure=False, count_nodes=True)
     return drawn.reached / max(drawn.draws, 1), drawn.draws, drawn.complete
 
 

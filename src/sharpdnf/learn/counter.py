@@ -22,8 +22,9 @@ from sharpdnf.learn.family import unlike_training
 from sharpdnf.learn.graph import Graph
 from sharpdnf.learn.inference import check_memory, gradient_memory_needed, memory_needed, run_in_blocks
 from sharpdnf.learn.model import Network, check_device, load_network, save_network
-from sharpdnf.learn.residuals import Residuals
+from sharpdnf.learn.residuals import Hardness, Residuals
 from sharpdnf.learn.stream import num_nodes, pack
+from sharpdnf.simplify import Simplified, simplify
 
 DEFAULT = "paper"
 MEMORY = 8 << 30
@@ -99,45 +100,70 @@ class NeuralCounter:
             extra["residuals"] = self.residuals.to_json()
         save_network(self.network, Path(directory), extra)
 
-    def predict(self, dnf: DNF, *, delta: float = 0.05, after_block: Callable[[], None] = lambda: None) -> Estimate:
+    def predict(
+        self, dnf: DNF, *, delta: float = 0.05, factor: bool = True, after_block: Callable[[], None] = lambda: None
+    ) -> Estimate:
         """The network's estimate, with an interval from held-out residuals (not a guarantee).
+
+        What ``simplify`` takes out of a formula, such as a literal that all clauses share or a small part that shares
+        no variable with the rest, is computed; the network answers for the rest. ``factor=False`` gives it the whole.
 
         A formula that is not recognisably of the training family gets no interval: ``info["interval"]`` says why.
         """
-        return self.predict_batch([dnf], delta=delta, after_block=after_block)[0]
+        return self.predict_batch([dnf], delta=delta, factor=factor, after_block=after_block)[0]
 
-    def predict_many(self, dnfs: Iterable[DNF], *, delta: float = 0.05) -> list[Estimate]:
+    def predict_many(self, dnfs: Iterable[DNF], *, delta: float = 0.05, factor: bool = True) -> list[Estimate]:
         """Estimates in the order of the formulas, which go through the network in batches of similar size."""
         formulas = list(dnfs)
         out: list[Estimate | None] = [None] * len(formulas)
         for batch in node_batches(formulas):
-            estimates = self.predict_batch([formulas[i] for i in batch], delta=delta)
+            estimates = self.predict_batch([formulas[i] for i in batch], delta=delta, factor=factor)
             for index, estimate in zip(batch, estimates, strict=True):
                 out[index] = estimate
         return [estimate for estimate in out if estimate is not None]
 
     def predict_batch(
-        self, formulas: Sequence[DNF], *, delta: float = 0.05, after_block: Callable[[], None] = lambda: None
+        self,
+        formulas: Sequence[DNF],
+        *,
+        delta: float = 0.05,
+        factor: bool = True,
+        after_block: Callable[[], None] = lambda: None,
     ) -> list[Estimate]:
-        """Estimates for formulas that go through the network as one graph; trivial formulas are answered without it."""
+        """Estimates for formulas whose rests go through the network as one graph; what has no rest needs no network."""
         check_delta(delta)
         start = time.perf_counter()
-        out = [_trivial(dnf) for dnf in formulas]
-        asked = [i for i, estimate in enumerate(out) if estimate is None]
+        parts: list[Simplified | None] = [None if _trivial(dnf) or not factor else simplify(dnf) for dnf in formulas]
+        rests = [dnf if part is None else part.dnf for dnf, part in zip(formulas, parts, strict=True)]
+        asked = [i for i, rest in enumerate(rests) if _trivial(rest) is None]
+        found: dict[int, tuple[float, float]] = {}
         if asked:
-            largest = max(memory_needed(formulas[i], self.network.config.k) for i in asked)
+            largest = max(memory_needed(rests[i], self.network.config.k) for i in asked)
             check_memory(largest, self.memory)
             after_block()
             with torch.inference_mode(), one_thread():
-                for step in run_in_blocks(self.network, self._graph([formulas[i] for i in asked]), after_block):
+                for step in run_in_blocks(self.network, self._graph([rests[i] for i in asked]), after_block):
                     mean, std = step
-            seconds = (time.perf_counter() - start) / len(asked)
-            for i, mu, sigma in zip(asked, mean.tolist(), std.tolist(), strict=True):
-                out[i] = self._estimate(formulas[i], mu, sigma, delta, seconds)
-        return [estimate for estimate in out if estimate is not None]
+            found = dict(zip(asked, zip(mean.tolist(), std.tolist(), strict=True), strict=True))
+        seconds = (time.perf_counter() - start) / max(1, len(asked))
+        out = []
+        for i, (dnf, part) in enumerate(zip(formulas, parts, strict=True)):
+            if i not in found:
+                trivial = _trivial(rests[i])
+                assert trivial is not None
+                out.append(trivial if part is None else _solved(dnf, part))
+                continue
+            mu, sigma = found[i]
+            if not math.isfinite(mu):
+                raise CheckpointError("the network's estimate is not finite: these weights cannot be used")
+            mean_of_whole = min(mu, 0.0) if part is None else part.combine(min(mu, 0.0))
+            estimate = self._estimate(dnf, mean_of_whole, sigma, delta, seconds)
+            notes = {} if part is None else {"taken out": part.notes} if part.notes else {}
+            out.append(estimate.replace(info={**estimate.info, **notes}))
+        return out
 
     def trace(self, dnf: DNF) -> list[Estimate]:
-        """The estimate read out after every message-passing iteration (the paper's Figure 4)."""
+        """The estimate read out after every message-passing iteration (the paper's Figure 4), of the whole formula."""
         trivial = _trivial(dnf)
         if trivial is not None:
             return [trivial] * self.network.config.iterations
@@ -147,7 +173,10 @@ class NeuralCounter:
         return [self._estimate(dnf, *step, 0.05, 0.0) for step in steps]
 
     def gradient(self, dnf: DNF) -> FloatArray:
-        """float64[n]: d estimate / d p_v of the estimated probability, to be held against ``influence``."""
+        """float64[n]: d estimate / d p_v of the estimated probability, to be held against ``influence``.
+
+        The network is given the whole formula, as by ``predict(dnf, factor=False)``.
+        """
         config = self.network.config
         check_memory(gradient_memory_needed(dnf, config.k, config.iterations), self.memory)
         with one_thread():
@@ -188,7 +217,10 @@ class NeuralCounter:
         unlike = unlike_training(dnf)
         if unlike is not None:
             return -math.inf, 0.0, f"none: the formula is unlike those the network was trained on, because {unlike}"
-        return *self.residuals.interval(log_prob, dnf.num_vars, delta), NOT_A_GUARANTEE
+        low, high = self.residuals.interval(log_prob, Hardness.of(dnf), delta)
+        if low == -math.inf:
+            return low, 0.0, "none: too few held-out formulas were like this one"
+        return low, high, NOT_A_GUARANTEE
 
 
 @contextlib.contextmanager
@@ -215,6 +247,13 @@ def _trivial(dnf: DNF) -> Estimate | None:
     if int(dnf.widths.min()) == 0:
         return exact_estimate(0.0, "neural", count=1 << dnf.num_vars, log_wmc=dnf.log_scale)
     return None
+
+
+def _solved(dnf: DNF, part: Simplified) -> Estimate:
+    """The answer for a formula of which simplification leaves nothing."""
+    log_prob = part.combine(-math.inf)
+    count = model_count(log_prob, dnf.num_vars)
+    return exact_estimate(log_prob, "neural", count=count, log_wmc=log_prob + dnf.log_scale)
 
 
 def node_batches(formulas: Sequence[DNF]) -> list[list[int]]:

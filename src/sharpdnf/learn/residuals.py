@@ -2,7 +2,8 @@
 
 The network's own sigma says nothing about its error: KL(prediction || label) is least at the label's sigma whatever
 the error of the mean. So an interval shown to a user comes from quantiles of log label - log estimate on held-out
-formulas with a similar estimate and size. It is a summary of past errors on one family, not a guarantee.
+formulas that are alike: in size, in what else makes formulas hard for the network, and in the estimate. It is a summary
+of past errors on one family, not a guarantee.
 """
 
 from __future__ import annotations
@@ -13,23 +14,49 @@ from typing import Any
 
 import numpy as np
 
+from sharpdnf.dnf import DNF
 from sharpdnf.errors import CheckpointError
 
 
 @dataclass(frozen=True, slots=True)
+class Hardness:
+    """What makes a formula hard for the network."""
+
+    size: float
+    """How many variables occur."""
+    degree: float = 0.0
+    """The share of the clauses in which the most frequent variable stands."""
+    overlap: float = 0.0
+    """How many other clauses share one of its other variables with a clause, in the mean; counted for each variable."""
+
+    @classmethod
+    def of(cls, dnf: DNF) -> Hardness:
+        degree = np.sort(np.bincount(dnf.literals >> 1).astype(np.float64)) if dnf.num_literals else np.zeros(1)
+        clauses = max(1, dnf.num_clauses)
+        overlap = float((degree[:-1] * np.maximum(degree[:-1] - 1.0, 0.0)).sum()) / clauses
+        return cls(float((degree > 0.0).sum()), float(degree[-1]) / clauses, overlap)
+
+
+@dataclass(frozen=True, slots=True)
 class Residuals:
-    """Quantiles of the log residual by size (rows) and by estimated log probability (columns)."""
+    """Quantiles of the log residual in cells of alike formulas.
+
+    ``edges`` cut the four axes: size, degree, overlap (see Hardness), and the estimated log probability. ``quantiles``
+    and ``counts`` have an entry for each cell, the last axis running fastest; None where too few formulas were seen.
+    """
 
     levels: tuple[float, ...]
-    value_edges: tuple[float, ...]
-    size_edges: tuple[int, ...]
-    quantiles: list[list[list[float] | None]]
-    counts: list[list[int]]
+    edges: tuple[tuple[float, ...], ...]
+    quantiles: list[list[float] | None]
+    counts: list[int]
 
-    def interval(self, log_prob: float, num_vars: int, delta: float) -> tuple[float, float]:
-        """(log lower, log upper) that held for a share 1 - delta of similar held-out formulas."""
-        column = int(np.searchsorted(self.value_edges, log_prob))
-        quantiles = self.quantiles[int(np.searchsorted(self.size_edges, num_vars))][column]
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(len(edge) + 1 for edge in self.edges)
+
+    def interval(self, log_prob: float, hardness: Hardness, delta: float) -> tuple[float, float]:
+        """(log lower, log upper) that held for a share 1 - delta of alike held-out formulas; (-inf, 0) if unknown."""
+        quantiles = self.quantiles[cell_of(self.edges, hardness, log_prob)]
         if quantiles is None:
             return -math.inf, 0.0
         low, high = np.interp([delta / 2, 1 - delta / 2], self.levels, quantiles)
@@ -41,13 +68,28 @@ class Residuals:
     @classmethod
     def from_json(cls, table: Any) -> Residuals:
         try:
-            out = cls(**{**table, "levels": tuple(table["levels"])})
-            shape = (len(out.size_edges) + 1, len(out.value_edges) + 1, len(out.levels))
-            flat = [q for line in out.quantiles for q in line if q is not None]
-            if len(out.quantiles) != shape[0] or any(len(line) != shape[1] for line in out.quantiles):
+            edges: tuple[tuple[float, ...], ...]
+            if "value_edges" in table:  # written before degree and overlap were looked at
+                edges = (tuple(table["size_edges"]), (), (), tuple(table["value_edges"]))
+                quantiles = [q for line in table["quantiles"] for q in line]
+                counts = [c for line in table["counts"] for c in line]
+            else:
+                edges = tuple(tuple(edge) for edge in table["edges"])
+                quantiles, counts = table["quantiles"], table["counts"]
+            out = cls(tuple(table["levels"]), edges, quantiles, counts)
+            cells = math.prod(out.shape)
+            if len(edges) != 4 or len(quantiles) != cells or len(counts) != cells:
                 raise ValueError("wrong number of cells")
-            if any(len(q) != shape[2] or not all(map(math.isfinite, q)) or sorted(q) != q for q in flat):
+            found = [q for q in quantiles if q is not None]
+            if any(len(q) != len(out.levels) or not all(map(math.isfinite, q)) or sorted(q) != q for q in found):
                 raise ValueError("quantiles must be finite and increasing")
         except (KeyError, TypeError, ValueError) as error:
             raise CheckpointError(f"the table of held-out residuals cannot be read: {error}") from None
         return out
+
+
+def cell_of(edges: tuple[tuple[float, ...], ...], hardness: Hardness, log_prob: float) -> int:
+    """The number of the cell of a formula with this estimate."""
+    axes = (hardness.size, hardness.degree, hardness.overlap, log_prob)
+    places = tuple(int(np.searchsorted(edge, value)) for edge, value in zip(edges, axes, strict=True))
+    return int(np.ravel_multi_index(places, tuple(len(edge) + 1 for edge in edges)))

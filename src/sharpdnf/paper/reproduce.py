@@ -19,6 +19,7 @@ from sharpdnf.estimate import Estimate
 from sharpdnf.generate import PaperSpec, paper
 from sharpdnf.paper.evaluate import figure_members, run_engine, trace_rows
 from sharpdnf.paper.measure import Measurer, Say, measure_set, open_labels
+from sharpdnf.paper.outside import OUTSIDE
 from sharpdnf.paper.report import PAPER_RUNTIMES, RUNTIME_SIZES, write_report
 from sharpdnf.paper.rows import Runtime, Trace, write_records
 from sharpdnf.paper.sets import subset
@@ -29,6 +30,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "size": ("size-10000", "size-15000"),
     "other": ("fully-privileged", "uniform"),
     "code": ("structure-code", "size-code"),
+    "outside": tuple(OUTSIDE),
     "trace": (),
     "runtime": (),
 }
@@ -36,7 +38,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
 SUBSETS: dict[str, dict[str, int]] = {
     "paper": {
         "train": 327, "structure": 1308, "size-10000": 116, "size-15000": 116, "fully-privileged": 327, "uniform": 327,
-        "structure-code": 327, "size-code": 58,
+        "structure-code": 327, "size-code": 58, **dict.fromkeys(OUTSIDE, 100),
     },
     "t2": {"train": 163, "structure": 327, "size-10000": 58, "size-15000": 58},
     "t32": {"train": 41, "structure": 163, "size-10000": 15, "size-15000": 15},

@@ -4,6 +4,9 @@ Table 1 gives the training sizes; every valid (width, clauses) setting of a size
 formulas have privileged variables, and each has four distributions. The structure test set has 13,080 formulas of the
 same composition, as have ``fully-privileged`` and ``uniform``; the size sets have one distribution per formula, 12 and
 4 formulas per setting. ``structure-code`` and ``size-code`` are the same from the generator's variant ``code``.
+
+``joins``, ``networks``, ``fault-trees`` and ``lineage`` are not the paper's (``outside.py``): 200 formulas each, of all
+sizes.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from itertools import accumulate
 
 from sharpdnf.dnf import DNF
 from sharpdnf.generate import PaperSpec, UniformSpec, paper, quarter_shifts, settings, uniform
+from sharpdnf.paper.outside import OUTSIDE
 from sharpdnf.streams import Stream, random_stream
 
 TRAINING_SIZES = {50: 30_000, 100: 20_000, 250: 16_000, 500: 12_000, 750: 10_000, 1000: 8_000, 2500: 6_000, 5000: 3_000}
@@ -29,7 +33,8 @@ SETS: dict[str, dict[int, int]] = {
     "structure-code": STRUCTURE_SIZES,
     "size-code": {10_000: 348, 15_000: 116},
 }
-SPLITS = {name: number for number, name in enumerate(SETS)}
+OUTSIDE_SIZE = 200
+SPLITS = {name: number for number, name in enumerate([*SETS, *OUTSIDE])}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +48,7 @@ class SetMember:
     num_clauses: int
     width: int
     family: str
-    """How its variables are chosen: "plain", "privileged" or "uniform"."""
+    """How its variables are chosen: "plain", "privileged" or "uniform"; "outside" if it is of another family."""
 
 
 def num_distributions(name: str) -> int:
@@ -52,6 +57,11 @@ def num_distributions(name: str) -> int:
 
 def member(name: str, index: int, shift: int, seed: int = 0) -> SetMember:
     """What example ``index`` of a set is, without drawing it."""
+    if name in OUTSIDE:
+        if not 0 <= index < OUTSIDE_SIZE:
+            raise IndexError(f"formula {index} of {OUTSIDE_SIZE} in set {name!r}")
+        dnf = _draw_outside(name, index, seed)
+        return SetMember(name, index, 0, dnf.num_vars, dnf.num_clauses, int(dnf.widths.max()), "outside")
     sizes = SETS[name]
     ends = list(accumulate(sizes.values()))
     if not 0 <= index < ends[-1]:
@@ -69,8 +79,14 @@ def member(name: str, index: int, shift: int, seed: int = 0) -> SetMember:
     return SetMember(name, index, shift, n, num_clauses, width, family)
 
 
+def _draw_outside(name: str, index: int, seed: int) -> DNF:
+    return OUTSIDE[name](random_stream(seed, Stream.SET_FORMULA, SPLITS[name], index))
+
+
 def draw(what: SetMember, seed: int = 0, variant: str = "text") -> DNF:
     """The formula of a member: pure in (seed, set, index, shift)."""
+    if what.set in OUTSIDE:
+        return _draw_outside(what.set, what.index, seed)
     rng = random_stream(seed, Stream.SET_FORMULA, SPLITS[what.set], what.index)
     if what.family == "uniform":
         dnf = uniform(UniformSpec(what.num_vars, what.num_clauses, what.width), rng)
@@ -87,6 +103,8 @@ def subset(name: str, size: int | None, seed: int = 0) -> list[SetMember]:
 
     The strata keep the set's proportions. Taking one distribution per formula keeps the examples independent.
     """
+    if name in OUTSIDE:
+        return [member(name, i, 0, seed) for i in range(OUTSIDE_SIZE if size is None else min(size, OUTSIDE_SIZE))]
     sizes, shifts = SETS[name], num_distributions(name)
     total = sum(sizes.values())
     if size is None or size >= total * shifts:

@@ -103,6 +103,14 @@ class Spread:
     draws: IntArray | None = None
     """int64[groups]: how many drawn worlds had the group; None where the distribution is exact."""
 
+    def take(self, index: IntArray) -> Spread:
+        """The distributions in these groups."""
+        sizes = np.diff(self.indptr)[index]
+        ends = np.concatenate([[0], np.cumsum(sizes)])
+        entry = np.repeat(self.indptr[index] - ends[:-1], sizes) + np.arange(int(ends[-1]))
+        draws = None if self.draws is None else self.draws[index]
+        return Spread(self.label, ends, self.values.take(entry), self.prob[entry], draws)
+
     def numeric(self) -> bool:
         import pyarrow as pa
 
@@ -205,7 +213,7 @@ class AggregateAnswers(Answers):
         import pyarrow as pa
 
         table = super().arrow()
-        place = len(self.labels)
+        place = len(self.labels) + len(self._expected)
         for spread in self.spreads:
             for name, values in spread.summary().items():
                 column = (

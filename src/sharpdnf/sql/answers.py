@@ -41,6 +41,20 @@ def _word(value: object) -> str:
     return "NULL" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
+def unique_names(names: Sequence[str]) -> list[str]:
+    """The names of answer columns, with a number where two are equal; one called prob must not hide ours."""
+    taken = {*COLUMNS, "near_cut"}
+    found = []
+    for name in names:
+        unique, suffix = name, 1
+        while unique in taken:
+            suffix += 1
+            unique = f"{name}_{suffix}"
+        taken.add(unique)
+        found.append(unique)
+    return found
+
+
 class Answers:
     """One row per answer: its columns, then prob, lower, upper, guarantee, engine, num_clauses."""
 
@@ -114,21 +128,16 @@ class Answers:
             (label, readable(column, label)) for label, column in zip(self.labels, self._values, strict=True)
         ]
         for position, value in self._expected:
-            columns.insert(position, (value.label, pa.array(value.value)))
+            columns.insert(position, (value.label, pa.array(value.value, from_pandas=True)))
         for _, value in self._expected:
             columns += [
-                (f"{value.label}_lower", pa.array(value.lower)),
-                (f"{value.label}_upper", pa.array(value.upper)),
+                (f"{value.label}_lower", pa.array(value.lower, from_pandas=True)),
+                (f"{value.label}_upper", pa.array(value.upper, from_pandas=True)),
             ]
-        taken = {*COLUMNS, "near_cut"}
-        named: list[tuple[str, Any]] = []
-        for name, values in columns:  # an answer column called prob must not hide ours
-            unique, suffix = name, 1
-            while unique in taken:
-                suffix += 1
-                unique = f"{name}_{suffix}"
-            taken.add(unique)
-            named.append((unique, values))
+            if value.stderr is not None:
+                columns.append((f"{value.label}_stderr", pa.array(value.stderr, from_pandas=True)))
+        names = unique_names([name for name, _ in columns])
+        named: list[tuple[str, Any]] = [(name, values) for name, (_, values) in zip(names, columns, strict=True)]
         for name in ("prob", "lower", "upper"):
             named.append((name, pa.array(getattr(self.counts, name))))
         for name in ("guarantee", "engine"):
@@ -142,6 +151,13 @@ class Answers:
     def num_clauses(self) -> Any:
         """int64[answers]: size of the lineage; 0 for an aggregate over no row."""
         return np.concatenate([self._formulas.num_clauses, [0]])[self._formula_of_answer]
+
+    def spark(self) -> Any:
+        """The answers as a DataFrame of Spark, if they came from there."""
+        connection = self._database.backend.connection
+        if not hasattr(connection, "createDataFrame"):
+            raise SQLError("these answers do not come from Spark: arrow(), df() and pl() give tables")
+        return connection.createDataFrame(self.arrow())
 
     def df(self) -> pd.DataFrame:
         """The answers as a pandas frame, with the columns of ``arrow``."""
@@ -214,11 +230,14 @@ class Answers:
         if number < 0:
             return DNF.from_clauses([]), np.zeros(0, dtype=np.int64)
         assert not isinstance(self._formulas, CircuitFormulas)
-        whole = self._formulas.batch[number]
+        return self._renumbered(self._formulas.batch[number], self._formulas.row_of_var)
+
+    @staticmethod
+    def _renumbered(whole: DNF, row_of_var: IntArray) -> tuple[DNF, IntArray]:
+        """The formula over the variables that occur in it, and the uncertain row of each."""
         used, inverse = np.unique(whole.literals >> 1, return_inverse=True)
         literals = (2 * inverse + (whole.literals & 1)).astype(np.int32)
-        rows = self._formulas.row_of_var[used]
-        return DNF(whole.indptr, literals, whole.prob[used]), rows
+        return DNF(whole.indptr, literals, whole.prob[used]), row_of_var[used]
 
     def lineage(self, index: int) -> DNF | Circuit:
         """The lineage of an answer as a DNF whose variables are named after the uncertain rows; if it negates, as a

@@ -268,11 +268,17 @@ def _spread(
     import pyarrow as pa
 
     there = np.rint(measures[:, aggregate.there]).astype(np.int64)
-    scale, whole = (1, there) if aggregate.value is None else _whole(measures[:, aggregate.value] * there)
+    levels: FloatArray | None = None
+    scale, whole = 1, there
+    if aggregate.function in ("min", "max") and aggregate.value is not None:
+        levels, whole = _levels(measures[:, aggregate.value] * there)
+    elif aggregate.value is not None:
+        scale, whole = _whole(measures[:, aggregate.value] * there)
     sizes, values, probs = [], [], []
     for g in order.tolist():
         span = slice(int(ways.indptr[g]), int(ways.indptr[g + 1]))
         found, prob, null = DISTRIBUTIONS[aggregate.function](_Group(ways, span, there, whole))
+        found = found if levels is None else levels[found]
         empty = found == 0 if aggregate.function == "count" else np.zeros(len(found), dtype=bool)
         prob = np.where(empty, prob - absent[g], prob) / exists[g]
         null = (null if aggregate.function == "count" else null - absent[g]) / exists[g]
@@ -300,6 +306,14 @@ def _shown(value: Any, scale: int, aggregate: Aggregate) -> Any:
     if aggregate.function == "count" or aggregate.kind in WHOLE:
         return int(value) // scale
     return float(value) / scale
+
+
+def _levels(values: FloatArray) -> tuple[FloatArray, IntArray]:
+    """(the different values in order, the place of each value among them): all that MIN and MAX need to know."""
+    if not np.all(np.abs(values) < LARGEST):
+        refuse("values of 2^53 and more, infinities or nan", "they would be rounded here")
+    levels, place = np.unique(values, return_inverse=True)
+    return levels, place.reshape(-1)
 
 
 def _whole(values: FloatArray) -> tuple[int, IntArray]:
@@ -409,11 +423,18 @@ def _largest(choices: list[tuple[IntArray, FloatArray]]) -> tuple[IntArray, Floa
     """The distribution of the largest worth: P(it is at most v) is that no choice takes an alternative above v."""
     worth = np.concatenate([np.zeros(0, np.int64), *(v for v, _ in choices)])
     values = np.unique(worth)
-    log_most = np.zeros(len(values))
-    for v, p in choices:
-        above = np.array([float(p[v > value].sum()) for value in values]) if len(v) > 1 else p[0] * (v[0] > values)
-        with np.errstate(divide="ignore"):
-            log_most += np.log(np.maximum(0.0, 1.0 - above))
+    with np.errstate(divide="ignore"):
+        alone = [(v[0], p[0]) for v, p in choices if len(v) == 1]
+        place = np.searchsorted(values, np.array([v for v, _ in alone], dtype=np.int64))
+        at = np.zeros(len(values) + 1)
+        np.add.at(at, place, np.log(np.maximum(0.0, 1.0 - np.array([p for _, p in alone]))))
+        log_most = np.cumsum(at[::-1])[::-1][1:].copy()  # of all choices with a worth above
+        for v, p in choices:
+            if len(v) > 1:
+                order = np.argsort(v)
+                tail = np.append(np.cumsum(p[order][::-1])[::-1], 0.0)
+                above = tail[np.searchsorted(v[order], values, side="right")]
+                log_most += np.log(np.maximum(0.0, 1.0 - above))
     most = np.exp(log_most)
     null = _absent(choices)
     return values, np.diff(np.concatenate([[null], most])), null

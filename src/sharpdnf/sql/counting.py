@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sharpdnf.dnf import Batch, FloatArray, IntArray
+from sharpdnf import _native
+from sharpdnf.dnf import DNF, Batch, FloatArray, IntArray
 from sharpdnf.engines.front import make_seed
 from sharpdnf.engines.many import count_many
+from sharpdnf.sql.backends.protocol import Clauses
 from sharpdnf.sql.emit.circuits import Conditioned, Countable, some
 from sharpdnf.sql.emit.lineage import select
 
@@ -85,7 +87,7 @@ def count_batch(batch: Countable, options: Options) -> Counts:
 
         return count_conditioned(batch, options) if isinstance(batch, Conditioned) else count_circuits(batch, options)
     table = count_many(
-        batch,
+        in_order(batch),
         guarantee=options.guarantee,
         epsilon=options.epsilon,
         delta=options.delta,
@@ -104,6 +106,20 @@ def count_batch(batch: Countable, options: Options) -> Counts:
         np.array(table["engine"], dtype=object),
         np.array(table["met"], dtype=bool),
     )
+
+
+def in_order(batch: Batch) -> Batch:
+    """The batch with the clauses of every formula sorted by their literals.
+
+    A database hands rows over in any order, another one from run to run where it works in parallel. Sorted, they give
+    the same draws for the same seed, on every database.
+    """
+    dnf = batch.dnf
+    order = _native.clause_order(batch.formula_indptr, dnf.indptr, dnf.literals)
+    if not len(order):
+        return batch
+    taken = Clauses(dnf.indptr, dnf.literals).take(order)
+    return Batch(DNF.trusted(taken.indptr, taken.literals, dnf.prob, names=dnf.names), batch.formula_indptr)
 
 
 def count_with_progress(batch: Countable, options: Options) -> Counts:

@@ -42,6 +42,7 @@ from sharpdnf.sql.plan import Plan, make_plan
 from sharpdnf.sql.planned import Planned
 from sharpdnf.sql.reach import Links, Reach, make_reach, network_answers, read_links
 from sharpdnf.sql.refusal import refuse
+from sharpdnf.sql.spoken import Spoken, check_groups, finish, read_spoken
 from sharpdnf.sql.summed import SummedAnswers, summed
 from sharpdnf.sql.topk import decide
 from sharpdnf.sql.uncertain import (
@@ -101,7 +102,7 @@ class ProbDB:
                 self.backend.execute(f"DROP VIEW IF EXISTS {view}")
         self._closed = True
         if self._ours:
-            self.backend.connection.close()
+            self.backend.close()
 
     def _check_open(self) -> None:
         if self._closed:
@@ -282,9 +283,9 @@ class ProbDB:
             [
                 (LINEAGE, lambda: self._plan(query, circuits=False)),
                 (CIRCUIT, lambda: self._plan(query, circuits=True)),
-                (CLOSED, lambda: plan_closed(query, self.backend, uncertain, options.aggregates)),
+                (CLOSED, lambda: self._plan_closed(read_spoken(query, self.backend), options)),
                 (NETWORK, lambda: make_reach(query, self.backend, uncertain)),
-                (WORLDS, lambda: make_script(query, self.backend, uncertain)),
+                (WORLDS, lambda: make_script(read_spoken(query, self.backend).core, self.backend, uncertain)),
             ],
             way,
             after,
@@ -308,14 +309,20 @@ class ProbDB:
             self._check_open()
             return self._choose(query, Options())[1]
 
-    def _by_closed_forms(self, query: str, plan: ClosedPlan, route: Route) -> Answers:
+    def _plan_closed(self, spoken: Spoken, options: Options) -> ClosedPlan:
+        reading = SUMMARY if spoken.expected else options.aggregates
+        return plan_closed(spoken.core, self.backend, self._uncertain(), reading)
+
+    def _by_closed_forms(self, spoken: Spoken, plan: ClosedPlan, route: Route, options: Options) -> Answers:
         """The distributions of aggregates over independent rows."""
 
         def again() -> Plan:
-            return plan_closed(query, self.backend, self._uncertain(), SUMMARY).rows
+            return self._plan_closed(spoken, options).rows
 
         _, found, _, _ = self._lineage(again, plan.rows)
-        return closed_answers(self, plan, found, self.known_rows(), route)
+        return finish(
+            closed_answers(self, plan, found, self.known_rows(), route), spoken, plan.groups.keys, self.backend
+        )
 
     def _summed(self, plan: Plan) -> tuple[Any, ...] | None:
         """What the database adds up by itself of expected values; None where that is not possible, or not any more."""
@@ -334,14 +341,15 @@ class ProbDB:
     def _numbered(self, plan: Plan) -> Iterator[None]:
         """The temporary tables of numbered rows that a plan reads beside those of the uncertain tables."""
         made: list[str] = []
+        dialect = self.backend.dialect
         try:
             for name, select in plan.numbered:
-                made.append(quoted(name).sql(self.backend.dialect.name))
-                self.backend.execute(f"CREATE TEMP TABLE {made[-1]} AS {select.sql(self.backend.dialect.name)}")
+                made.append(quoted(name).sql(dialect.name))
+                self.backend.execute(dialect.create.format(made[-1], select.sql(dialect.name)))
             yield
         finally:
             for name in made:
-                self.backend.execute(f"DROP TABLE IF EXISTS {name}")
+                self.backend.execute(dialect.drop.format(name))
 
     def _lineage(
         self, again: Callable[[], Plan], plan: Plan, evidence: tuple[Evidence, ...] = ()
@@ -378,16 +386,18 @@ class ProbDB:
             reach = make_reach(query, self.backend, self._uncertain())
         raise SQLError("the uncertain tables change faster than the query can be planned")
 
-    def _worlds(self, query: str, script: Script, options: Options, route: Route) -> Answers:
+    def _worlds(self, spoken: Spoken, script: Script, options: Options, route: Route) -> Answers:
         """Plays the worlds of a query, about the data of one moment."""
         together = True
-        groups = read_groups(script.tree, self.backend) if options.aggregates == SUMMARY else None
+        summary = options.aggregates == SUMMARY or spoken.expected
+        groups = read_groups(script.tree, self.backend) if summary else None
+        check_groups(spoken, groups)
         for _ in range(ATTEMPTS):
             copies = {self._declared[reading.key].copy for reading in script.readings()}
             try:
                 with self.backend.snapshot():
                     with watched(self.backend, options.timeout):
-                        current = self._brought_up_to_date(f"{query} {' '.join(sorted(copies))}")
+                        current = self._brought_up_to_date(f"{spoken.core} {' '.join(sorted(copies))}")
                     if current is not None:
                         tables = {reading.key: self._declared[reading.key] for reading in script.readings()}
                         played = play(
@@ -395,14 +405,16 @@ class ProbDB:
                             list(groups.keys) if groups is not None else [], together=together,
                         )  # fmt: skip
                         if groups is not None:
-                            return group_answers(played, groups, script.tree, self, route)
-                        return row_answers(played, script.tree, self, route)
+                            grouped = group_answers(played, groups, script.tree, self, route)
+                            return finish(grouped, spoken, groups.keys, self.backend)
+                        rows = row_answers(played, script.tree, self, route)
+                        return finish(rows, spoken, range(len(rows.labels)), self.backend)
             except NotKeptApart:
                 together = False
                 continue
             with watched(self.backend, options.timeout):
                 self.refresh()
-                script = make_script(query, self.backend, self._uncertain())
+                script = make_script(spoken.core, self.backend, self._uncertain())
         raise SQLError("the uncertain tables change faster than the query can be planned")
 
     def _brought_up_to_date(self, text: str, *, unchanged: bool = False) -> dict[str, str] | None:
@@ -418,9 +430,10 @@ class ProbDB:
             same = unchanged and relation.definition is None
             if self._wasted() > SPARE or not (same or layout(self.backend, relation) == old.layout):
                 return None
-        others = changed(self.backend, [old for _, old, _ in read], text)
-        for (key, old, there), other in zip(read, others, strict=True):
-            if there and not other:
+        kept = [old for _, old, there in read if there]  # what a rollback took along cannot be compared
+        same_rows = {old.copy for old, other in zip(kept, changed(self.backend, kept, text), strict=True) if not other}
+        for key, old, _ in read:
+            if old.copy in same_rows:
                 continue
             relation = old.uncertain.relation
             self._check_shared(relation, set(self._declared) - {key})
@@ -519,7 +532,7 @@ class ProbDB:
                     chosen, route = self._choose(query, options, way, route.refused(str(error)))
             if isinstance(chosen, ClosedPlan):
                 try:
-                    return self._by_closed_forms(query, chosen, route)
+                    return self._by_closed_forms(read_spoken(query, self.backend), chosen, route, options)
                 except UnsupportedSQL as error:  # only the rows tell whether they are independent
                     chosen, route = self._choose(query, options, way, route.refused(str(error)))
             if isinstance(chosen, Reach):
@@ -528,7 +541,10 @@ class ProbDB:
                 except UnsupportedSQL as error:  # only the rows tell whether they are a network
                     chosen, route = self._choose(query, options, way, route.refused(str(error)))
             if isinstance(chosen, Plan):
-                row = None if evidence or ran is not None else self._summed(chosen)
+                plain = not evidence and ran is None
+                if plain and self.backend.dialect.counts_in_place and chosen.one_by_one:
+                    return self._in_place(query, chosen, options, route)
+                row = self._summed(chosen) if plain else None
                 if row is not None:
                     return SummedAnswers(row, chosen, self, route)
                 plan, found, events, parts = ran or self._lineage(
@@ -539,7 +555,7 @@ class ProbDB:
             return network_answers(self, chosen, links, options, route)
         if isinstance(chosen, Script):
             with self.backend.lock:
-                return self._worlds(query, chosen, options, route)
+                return self._worlds(read_spoken(query, self.backend), chosen, options, route)
         formulas = formulas_of(found, events, known)
         batch: Countable = formulas.batch
         if evidence:
@@ -561,6 +577,20 @@ class ProbDB:
         answers.route, answers.given = route, bool(evidence)
         return answers
 
+    def _in_place(self, query: str, plan: Plan, options: Options, route: Route) -> Answers:
+        """Answers that stay where the lineage is, about the data of one moment."""
+        from sharpdnf.sql.distributed import count_in_place
+
+        for _ in range(ATTEMPTS):
+            renamed = self._brought_up_to_date(plan.text)
+            if renamed is not None:
+                answers = count_in_place(self, plan.renamed(renamed), self.known_rows(), options)
+                answers.route = route
+                return answers
+            self.refresh()
+            plan = self._plan(query, circuits=False)
+        raise SQLError("the uncertain tables change faster than the query can be planned")
+
     def _run(self, plan: Plan, events: Events | None) -> LineageRows:
         """The lineage rows of a plan; where it has stages, ``events`` learns what their numbers mean."""
         tables = [step.name for step in plan.steps if not isinstance(step, Decision)]
@@ -572,7 +602,7 @@ class ProbDB:
                 return self.backend.lineage(plan.sql, plan.shape)
         finally:
             for name in made:
-                self.backend.execute(f"DROP TABLE IF EXISTS {name}")
+                self.backend.execute(self.backend.dialect.drop.format(name))
 
     def _answers(
         self, plan: Plan, found: LineageRows, formulas: AnyFormulas, counts: Counts, kept: IntArray, options: Options,

@@ -24,9 +24,12 @@ class Expected:
     upper: FloatArray
     met: npt.NDArray[np.bool_]
     """bool[answers]: whether every probability that was added up kept its guarantee."""
+    stderr: FloatArray | None = None
+    """One standard error of each value, where it comes from drawn worlds; these have no bounds."""
 
     def take(self, index: IntArray) -> Expected:
-        return Expected(self.label, self.value[index], self.lower[index], self.upper[index], self.met[index])
+        stderr = None if self.stderr is None else self.stderr[index]
+        return Expected(self.label, self.value[index], self.lower[index], self.upper[index], self.met[index], stderr)
 
 
 def expected_values(

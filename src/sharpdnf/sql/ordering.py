@@ -66,7 +66,7 @@ def _with_probabilities(shown: pa.Table, counts: Counts, expected: list[tuple[in
 
     table = shown.append_column(PROB, pa.array(counts.prob))
     for i, (_, value) in enumerate(expected):
-        table = table.append_column(f"_e{i}", pa.array(value.value))
+        table = table.append_column(f"_e{i}", pa.array(value.value, from_pandas=True))
     return table
 
 

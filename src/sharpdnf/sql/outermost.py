@@ -21,7 +21,17 @@ from sharpdnf.sql.parse.allowed import PROBABILITY_FUNCTIONS, check_expression, 
 from sharpdnf.sql.parse.text import LABEL
 from sharpdnf.sql.refusal import refuse
 
-EXPECTED = ("expected_count", "expected_sum")
+AGGREGATE_OF = {
+    "expected_count": "count",
+    "expected_sum": "sum",
+    "expected_avg": "avg",
+    "expected_min": "min",
+    "expected_max": "max",
+}
+"""The aggregate whose mean each expected value is."""
+EXPECTED = tuple(AGGREGATE_OF)
+LINEAR = ("expected_count", "expected_sum")
+"""Expected values that are sums over result rows."""
 COMPUTED = "_sharpdnf_computed"
 """The label of the constant that stands in the core for an item with prob()."""
 HIDDEN = "_sharpdnf_hidden"

@@ -20,7 +20,18 @@ from sharpdnf.sql.bind.tree import Query, Select
 from sharpdnf.sql.computed import Computed, SortKey
 from sharpdnf.sql.emit.sql import complete, emit, without_affinities
 from sharpdnf.sql.emit.stages import Step, statements
-from sharpdnf.sql.outermost import COMPUTED, EXPECTED, HIDDEN, PROB, Cut, Outermost, is_call, mentions, take_apart
+from sharpdnf.sql.outermost import (
+    COMPUTED,
+    EXPECTED,
+    HIDDEN,
+    LINEAR,
+    PROB,
+    Cut,
+    Outermost,
+    is_call,
+    mentions,
+    take_apart,
+)
 from sharpdnf.sql.parse.allowed import check_functions
 from sharpdnf.sql.parse.faithful import check_faithful
 from sharpdnf.sql.parse.text import parse_select, written_back
@@ -68,6 +79,21 @@ class Plan:
         return None if self.limit is None else self.limit + self.offset
 
     @property
+    def one_by_one(self) -> bool:
+        """Whether each answer is counted and shown whatever the others are. Thresholds, LIMIT, expected values and
+        expressions of prob() look at all answers together."""
+        together = (
+            self.cuts
+            or self.last is not None
+            or self.offset
+            or self.expected
+            or self.always
+            or self.numbered
+            or self.steps
+        )
+        return not together and not self.computed.wanted and self.shape.shown > 0
+
+    @property
     def top(self) -> int | None:
         """How many answers are chosen by their probability; None where other things decide."""
         by_prob = bool(self.order) and self.order[0].column == PROB
@@ -95,8 +121,11 @@ def make_plan(
     named = (table.this for table in tree.find_all(exp.Table))
     catalog.prepare(frozenset(catalog.fold(name) for name in named if isinstance(name, exp.Identifier)))
     try:
-        written = written_back(_writable(tree.root(), catalog.dialect), catalog.dialect)
+        written = written_back(writable(tree.root(), catalog.dialect), catalog.dialect)
         plan = _make_plan(sql, tree, catalog, uncertain, circuits=circuits)
+        if plan.steps and not catalog.dialect.stages:
+            refuse("negation over uncertain rows on this database",
+                   "its candidates would be numbered anew whenever it computes them")  # fmt: skip
         check_faithful(sql, written, catalog)  # last: what the rewriter has to say is clearer
         return plan
     except RecursionError:
@@ -105,7 +134,7 @@ def make_plan(
         catalog.prepare(frozenset())
 
 
-def _writable(tree: exp.Expr, dialect: Dialect) -> exp.Expr:
+def writable(tree: exp.Expr, dialect: Dialect) -> exp.Expr:
     """Without QUALIFY prob(): where the database has no QUALIFY, the parser would write a subquery for it."""
     if tree.find(exp.Qualify) is None:
         return tree
@@ -162,6 +191,23 @@ def _shown(names: list[str], asked: Outermost) -> tuple[tuple[str, ...], tuple[i
     return tuple(labels), tuple(places), named
 
 
+def plan_answers(asked: Outermost, names: list[str], expected: Mapping[int, int], core: str) -> Plan:
+    """What to do with finished answers that have no lineage: their columns are ``_c0``..., by position in the core.
+
+    ``expected`` has the number of each expected value by its position.
+    """
+    labels, places, named = _shown(names, asked)
+    for at, number in expected.items():
+        named[at] = (named[at][0], f"_e{number}")
+    keys = _keys(asked, named, None, None)
+    columns = ", ".join(f'"_c{i}"' for i in range(len(names)))
+    like = f"WITH _q({columns}) AS ({core}\n) SELECT * FROM _q"
+    return Plan(
+        exp.Select(), like, Shape(len(names), 0, 0, 0), labels, places, cuts=tuple(asked.cuts), order=keys,
+        limit=asked.limit, offset=asked.offset, computed=_computed(asked, keys, names),
+    )  # fmt: skip
+
+
 def _computed(asked: Outermost, keys: tuple[SortKey, ...], names: list[str]) -> Computed:
     """What the database works out, with hidden columns under their names in the table of answers."""
     first = len(names) - len(asked.hidden)
@@ -199,7 +245,7 @@ def _emitted(
 
 
 def _keys(
-    asked: Outermost, named: Named, context: Binding, select: Select | None, *, certain: bool = False
+    asked: Outermost, named: Named, context: Binding | None, select: Select | None, *, certain: bool = False
 ) -> tuple[SortKey, ...]:
     """The answers' order. A certain query may be ordered by other columns, for its LIMIT; that order is not kept."""
     found = []
@@ -221,7 +267,7 @@ def _keys(
     return tuple(found)
 
 
-def _sort_column(expression: exp.Expr, named: Named, context: Binding, select: Select | None) -> str | None:
+def _sort_column(expression: exp.Expr, named: Named, context: Binding | None, select: Select | None) -> str | None:
     """A position, a column's label, or an expression that the outermost SELECT has among its items."""
     if is_call(expression, "prob"):
         return PROB
@@ -231,7 +277,7 @@ def _sort_column(expression: exp.Expr, named: Named, context: Binding, select: S
     same = [column for label, column in named if label.lower() == name]
     if len(same) == 1:
         return same[0]
-    if select is None or select.names is None:
+    if context is None or select is None or select.names is None:
         return None
     bound = bind_expression(context, expression, *select.names)
     return next((f"_c{i}" for i, item in enumerate(select.items) if item.expression == bound), None)
@@ -267,6 +313,8 @@ def _select_list(tree: exp.Select, order: list[tuple[exp.Ordered, exp.Expr | Non
             found.keys.append(item)
             continue
         name, arguments = str(call.this).lower(), call.expressions
+        if name not in LINEAR:
+            refuse(f"{name}()", "it is no sum over result rows, so the rows' lineage does not say it")
         label, measure = item.alias or name, None
         for ordered, _ in order:
             if ordered.this == call:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
+import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -13,6 +16,9 @@ from sharpdnf.sql.limits import watched
 
 if TYPE_CHECKING:
     from sharpdnf.sql.sandbox import Limits, Sandbox
+
+SPARK, JAVA = 4, 17
+"""The oldest versions of Spark and Java that are supported."""
 
 
 @overload
@@ -27,8 +33,9 @@ def connect(source: Any = None, *, sandbox: bool | Limits = False) -> ProbDB | S
     """Opens a database for probabilistic SQL.
 
     ``source`` is a DuckDB or SQLite file (opened read-only), a Parquet, CSV or JSON file (a table named after it), a
-    PostgreSQL address (``postgresql://...``), a duckdb, sqlite3 or psycopg connection, or None for an empty DuckDB
-    that data frames are registered with. Only temporary tables are ever created. Close it, or use ``with``.
+    PostgreSQL address (``postgresql://...``), a Spark master (``spark://host:7077``, ``spark:local[2]``), a duckdb,
+    sqlite3 or psycopg connection, a SparkSession, or None for an empty DuckDB that data frames are registered with.
+    Only temporary tables are ever created. Close it, or use ``with``.
 
     ``sandbox``, for SQL text that comes from someone else, runs every query in a process of its own, without access to
     files and under ``Limits`` of time and memory (``sandbox.py``); it takes DuckDB and data files, or None.
@@ -62,7 +69,8 @@ def _sandbox(source: Any, limits: Limits | None) -> Sandbox:
 def _backend(source: Any) -> Backend:
     if source is None or isinstance(source, str | os.PathLike):
         return _open("" if source is None else os.fspath(source))
-    kinds = [kind for kind in type(source).__mro__ if kind.__name__ in ("Connection", "DuckDBPyConnection")]
+    names = ("Connection", "DuckDBPyConnection", "SparkSession")
+    kinds = [kind for kind in type(source).__mro__ if kind.__name__ in names]
     package = kinds[-1].__module__.split(".")[0].lstrip("_") if kinds else ""
     if package == "duckdb":
         from sharpdnf.sql.backends.duckdb import DuckDB
@@ -76,10 +84,57 @@ def _backend(source: Any) -> Backend:
         from sharpdnf.sql.backends.postgres import PostgreSQL
 
         return PostgreSQL(source)
-    raise TypeError(f"connect takes a path or a duckdb, sqlite3 or psycopg connection, not {type(source).__name__}")
+    if package == "pyspark":
+        return _spark_backend(source)
+    raise TypeError(
+        f"connect takes a path, a duckdb, sqlite3 or psycopg connection or a SparkSession, not {type(source).__name__}"
+    )
+
+
+def _spark_backend(session: Any) -> Backend:
+    """The back end of a SparkSession that runs in this process, of a version that is new enough."""
+    if type(session).__module__.startswith("pyspark.sql.connect"):
+        raise SQLError("a session of Spark Connect cannot count on its executors: give a SparkSession of a master")
+    if int(str(session.version).split(".")[0]) < SPARK:
+        raise SQLError(
+            f"Spark {session.version} is too old, {SPARK}.0 is needed: pip install --upgrade 'sharpdnf[spark]'"
+        )
+    from sharpdnf.sql.backends.spark import Spark
+
+    return Spark(session)
+
+
+def _open_spark(master: str) -> Backend:
+    """A SparkSession of our own; what it needs is looked for first, since Spark's own errors are pages long."""
+    try:
+        from pyspark.errors import PySparkException
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise MissingExtra("connect", "spark") from None
+    check_java()
+    try:
+        session = SparkSession.builder.master(master).config("spark.ui.enabled", "false").getOrCreate()
+    except (PySparkException, RuntimeError) as error:
+        raise SQLError(f"cannot start Spark with the master {master!r}: {error}") from None
+    return _spark_backend(session)
+
+
+def check_java() -> None:
+    """An error with the command that mends it, if there is no Java that Spark runs on."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    mend = "install one, on Debian and Ubuntu with: apt-get install openjdk-17-jre-headless"
+    if java is None or not Path(java).exists():
+        raise SQLError(f"Spark needs Java {JAVA} or newer, and none is {'in JAVA_HOME' if home else 'on PATH'}: {mend}")
+    told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    found = re.search(r'version "(?:1\.)?(\d+)', told)
+    if found is None or int(found[1]) < JAVA:
+        raise SQLError(f"Spark needs Java {JAVA} or newer, not {found[1] if found else told[:80]!r}: {mend}")
 
 
 def _open(path: str) -> Backend:
+    if path.startswith("spark:"):
+        return _open_spark(path if path.startswith("spark://") else path.removeprefix("spark:"))
     if path.startswith(("postgresql://", "postgres://")):
         try:
             import psycopg

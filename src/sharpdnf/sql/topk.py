@@ -84,6 +84,14 @@ def decide(
     return counts, _chosen(counts, inside, outside, wide, cuts, limit, descending=descending)
 
 
+def settle(counts: Counts, cuts: tuple[Cut, ...], limit: int | None, *, descending: bool) -> IntArray:
+    """The answers to keep where nothing more can be counted; those that may be wrong get ``near_cut``."""
+    inside, outside = verdict(counts, cuts, limit, descending=descending)
+    counts.near_cut = ~(inside | outside)
+    wide = counts.near_cut & ~counts.met
+    return _chosen(counts, inside, outside, wide, cuts, limit, descending=descending)
+
+
 def _first_round(
     batch: Countable, cuts: tuple[Cut, ...], limit: int | None, reached: FloatArray, asked: Options, descending: bool
 ) -> tuple[Counts, BoolArray, BoolArray]:

@@ -134,7 +134,7 @@ def _numbered(
 
 def drop(backend: Backend, copy: str) -> None:
     """Drops the temporary table of numbered rows, if it is there."""
-    backend.execute(f"DROP TABLE IF EXISTS {backend.temporary(copy).sql(backend.dialect.name)}")
+    backend.execute(backend.dialect.drop.format(backend.temporary(copy).sql(backend.dialect.name)))
 
 
 def copy_path(backend: Backend, copy: str) -> tuple[str, ...]:

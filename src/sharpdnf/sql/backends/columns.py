@@ -6,6 +6,7 @@ import datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from sharpdnf.dnf import FloatArray, IntArray
 from sharpdnf.errors import SQLError
@@ -119,3 +120,24 @@ def frame_rows(frame: object) -> tuple[list[str], list[list[Any]]]:
     else:
         raise ValueError(f"register takes a pandas, polars or Arrow frame, not {type(frame).__name__}")
     return list(table.column_names), [list(row) for row in zip(*(c.to_pylist() for c in table.columns), strict=True)]
+
+
+def filled(column: pa.ChunkedArray) -> npt.NDArray[np.int32]:
+    """int32[rows]: the column with -1 in place of NULL."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    whole = pc.fill_null(column, -1) if column.null_count else column
+    numbers: npt.NDArray[np.int32] = whole.cast(pa.int32()).to_numpy()
+    return numbers
+
+
+def floats(table: pa.Table, names: list[str]) -> FloatArray:
+    """float64[rows, names]: the columns with 0 in place of NULL, because sum() skips NULL."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    out = np.empty((len(table), len(names)))
+    for i, name in enumerate(names):
+        out[:, i] = pc.fill_null(table.column(name).cast(pa.float64()), 0.0).to_numpy()
+    return out

@@ -21,7 +21,9 @@ class Dialect:
     comma_binds_like_join: bool = False
     """Whether ``a, b JOIN c ON ...`` sees ``a`` in its ON; elsewhere a comma separates whole joins."""
     using_comes_first: bool = False
-    """Whether the columns of USING stand first in ``*`` and have the common type of both sides."""
+    """Whether the columns of USING stand first in ``*``."""
+    using_common_type: bool = False
+    """Whether the columns of USING have the common type of both sides, also in an inner join."""
     outer_using: bool = True
     """Whether a column merged by USING in a RIGHT or FULL JOIN is the same expression for every row."""
     aliases_seen_by: Literal["", "where", "items"] = ""
@@ -45,6 +47,16 @@ class Dialect:
     """Whether SELECT DISTINCT ON keeps one row of each; elsewhere GROUP BY shows columns that are no keys."""
     quoted_names_may_be_strings: bool = False
     """Whether an unknown "name" is read as a string; an unknown `name` is an error even then."""
+    create: str = "CREATE TEMP TABLE {} AS {}"
+    """How the rows of a SELECT are stored under a name until the connection ends."""
+    drop: str = "DROP TABLE IF EXISTS {}"
+    """How what was stored is dropped again."""
+    stages: bool = True
+    """Whether the candidates of a negation can be numbered in temporary tables that stay as they are."""
+    worlds: bool = True
+    """Whether worlds can be played: they change temporary tables row by row."""
+    counts_in_place: bool = False
+    """Whether lineage stays where it is and formulas are counted there, because it may be too large for one machine."""
 
 
 DUCKDB = Dialect(
@@ -54,7 +66,7 @@ DUCKDB = Dialect(
     schema_types=True,
     qualify=True,
 )
-POSTGRES = Dialect("postgres", using_comes_first=True)
+POSTGRES = Dialect("postgres", using_comes_first=True, using_common_type=True)
 SQLITE = Dialect(
     "sqlite",
     cross_join="",
@@ -67,6 +79,18 @@ SQLITE = Dialect(
     affinities=True,
     distinct_on=False,
     quoted_names_may_be_strings=True,
+)
+SPARK = Dialect(
+    "spark",
+    comma_binds_like_join=True,
+    using_comes_first=True,
+    fields=("STRUCT", "MAP", "ARRAY", "VARIANT"),
+    create="CACHE TABLE {} AS {}",
+    drop="DROP VIEW IF EXISTS {}",
+    distinct_on=False,
+    stages=False,
+    worlds=False,
+    counts_in_place=True,
 )
 
 

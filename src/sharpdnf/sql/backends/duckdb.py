@@ -15,6 +15,7 @@ from sqlglot import exp
 
 from sharpdnf.dnf import FloatArray
 from sharpdnf.errors import SQLError
+from sharpdnf.sql.backends.columns import filled, floats
 from sharpdnf.sql.backends.dialect import DUCKDB
 from sharpdnf.sql.backends.duckdb_functions import FunctionList
 from sharpdnf.sql.backends.duckdb_tree import same_tree, without_places
@@ -407,6 +408,9 @@ class DuckDB:
     def interrupt(self) -> None:
         self.connection.interrupt()
 
+    def close(self) -> None:
+        self.connection.close()
+
     def lineage(self, sql: str, shape: Shape) -> LineageRows:
         shown, measures, lineage, identity = shape.names()
         relation = self._relation(sql)
@@ -446,24 +450,3 @@ def whole_numbers(
     if column.null_count:
         column = pc.fill_null(column, pa.scalar(0).cast(column.type))
     return column.cast(pa.int32() if column.type == pa.int32() else pa.int64()).to_numpy(), null
-
-
-def filled(column: pa.ChunkedArray) -> npt.NDArray[np.int32]:
-    """int32[rows]: the column with -1 in place of NULL."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    whole = pc.fill_null(column, -1) if column.null_count else column
-    numbers: npt.NDArray[np.int32] = whole.cast(pa.int32()).to_numpy()
-    return numbers
-
-
-def floats(table: pa.Table, names: list[str]) -> FloatArray:
-    """float64[rows, names]: the columns with 0 in place of NULL, because sum() skips NULL."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    out = np.empty((len(table), len(names)))
-    for i, name in enumerate(names):
-        out[:, i] = pc.fill_null(table.column(name).cast(pa.float64()), 0.0).to_numpy()
-    return out

@@ -1,9 +1,9 @@
 """Parameters of a query, written into its text as constants of the database's SQL.
 
 Each database keeps its own marks: DuckDB ``?``, ``$1``, ``$name``; SQLite ``?``, ``?1``, ``:name``, ``@name`` and
-``$name``; PostgreSQL ``%s``, ``%(name)s`` (with ``%%`` for a percent sign, as psycopg has it) and ``$1``. Marks inside
-strings, quoted names and comments are text. A value becomes a constant that cannot be read as anything else, so a
-string from a stranger stays a string.
+``$name``; Spark ``?`` and ``:name``; PostgreSQL ``%s``, ``%(name)s`` (with ``%%`` for a percent sign, as psycopg has
+it) and ``$1``. Marks inside strings, quoted names and comments are text. A value becomes a constant that cannot be read
+as anything else, so a string from a stranger stays a string.
 """
 
 from __future__ import annotations
@@ -48,6 +48,8 @@ class Spelling:
     """Whether a percent sign is written twice, also in strings."""
     backslashes: bool = False
     """Whether a setting decides what a backslash in a string means."""
+    escapes: bool = False
+    """Whether a backslash in a string always escapes the character after it, and is the way to write a quote."""
 
     @property
     def pattern(self) -> re.Pattern[str]:
@@ -70,6 +72,11 @@ SPELLINGS = {
         r"\b[eE]'(?:[^'\\]|\\.|'')*'|" + SKIPPED, "ARRAY[{}]", "DOUBLE PRECISION",
         "CAST('{}' AS DOUBLE PRECISION)".format, "pg_catalog.decode('{}', 'hex')", percents=True,
         backslashes=True,
+    ),
+    "spark": Spelling(
+        r"\?(?P<place>\d*)|:(?P<name>[A-Za-z_]\w*)|(?P<number>(?!))|(?P<percent>(?!))",
+        r"\b[rR]'[^']*'|\b[rR]\"[^\"]*\"|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`(?:[^`]|``)*`|::|" + SKIPPED,
+        "array({})", "DOUBLE", "CAST('{}' AS DOUBLE)".format, "unhex('{}')", escapes=True,
     ),
 }  # fmt: skip
 """By the name of the dialect."""
@@ -155,6 +162,8 @@ def _float(value: float, spelling: Spelling) -> str:
 def _text(value: str, spelling: Spelling) -> str:
     if "\0" in value:
         raise SQLError("a text parameter must not contain the character NUL")
+    if spelling.escapes:
+        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
     text = value.replace("'", "''")
     if spelling.backslashes and "\\" in value:  # E'...' means the same under every setting
         return "E'" + text.replace("\\", "\\\\") + "'"

@@ -299,6 +299,9 @@ class PostgreSQL:
     def interrupt(self) -> None:
         self.connection.cancel()
 
+    def close(self) -> None:
+        self.connection.close()
+
     def lineage(self, sql: str, shape: Shape) -> LineageRows:
         shown, measures, lineage, identity = shape.names()
         target = quoted("_sharpdnf_lineage").sql("postgres")

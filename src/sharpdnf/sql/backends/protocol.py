@@ -70,6 +70,8 @@ class Functions:
 
     aggregates: frozenset[str]
     volatile: frozenset[str]
+    row_makers: frozenset[str] = frozenset()
+    """Functions that make several rows of one, beside those that ``parse/allowed.py`` lists for every database."""
 
 
 class Catalog(Protocol):
@@ -241,3 +243,6 @@ class Backend(Catalog, Protocol):
 
     def interrupt(self) -> None:
         """Stops the statement under way, from another thread."""
+
+    def close(self) -> None:
+        """Ends the connection."""

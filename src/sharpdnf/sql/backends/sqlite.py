@@ -323,6 +323,9 @@ class SQLite:
     def interrupt(self) -> None:
         self.connection.interrupt()
 
+    def close(self) -> None:
+        self.connection.close()
+
     def lineage(self, sql: str, shape: Shape) -> LineageRows:
         shown, measures, lineage, identity = shape.names()
         target = quoted("_sharpdnf_lineage").sql("sqlite")

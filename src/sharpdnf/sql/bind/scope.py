@@ -87,7 +87,7 @@ class Scope:
             a, b = mine[0].expression, theirs[0].expression
             equalities.append(exp.EQ(this=a.copy(), expression=b.copy()))
             # PostgreSQL gives the merged column the common type of both; the others keep the left one where it is.
-            common = dialect.using_comes_first or side == "FULL"
+            common = dialect.using_common_type or side == "FULL"
             value = exp.Coalesce(this=a.copy(), expressions=[b.copy()]) if common else b if side == "RIGHT" else a
             merged.append(replace(mine[0], expression=value))
             after = [v for v in after if v is not theirs[0]]

@@ -78,7 +78,9 @@ TABLE_FUNCTIONS = frozenset(
     ]
 )
 """Table functions that only read files, frames or numbers, so they cannot hide an uncertain table."""
-PROBABILITY_FUNCTIONS = frozenset({"prob", "expected_count", "expected_sum"})
+PROBABILITY_FUNCTIONS = frozenset(
+    {"prob", "expected_count", "expected_sum", "expected_avg", "expected_min", "expected_max"}
+)
 PLACES = (
     "an expected value stands alone in the outermost select list: SELECT g, expected_sum(x) AS s FROM t GROUP BY g",
     "prob() stands in the select list, HAVING, QUALIFY and ORDER BY of the outermost SELECT: instead of WHERE prob() > "
@@ -137,6 +139,8 @@ def check_call(node: exp.Func, functions: Functions) -> None:
     name = (node.name if isinstance(node, exp.Anonymous) else node.sql_name()).lower()
     if name in PROBABILITY_FUNCTIONS:
         refuse(f"{name}() here", PLACES[name == "prob"])
+    if name in functions.row_makers:
+        refuse(f"{name}()", "it makes rows or columns")
     if name in functions.aggregates:
         refuse(f"the aggregate {name}()", "its value depends on which uncertain rows exist; over them only "
                "expected_count() and expected_sum(x), alone in the select list, are defined")  # fmt: skip

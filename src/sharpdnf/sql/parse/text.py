@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import sqlglot
 from sqlglot import exp
-from sqlglot.dialects import DuckDB, Postgres, SQLite
+from sqlglot.dialects import DuckDB, Postgres, Spark, SQLite
 from sqlglot.dialects.dialect import Dialect as Grammar
 from sqlglot.errors import ErrorLevel, SqlglotError
 from sqlglot.parser import Parser
@@ -43,7 +43,7 @@ def _same_path(self: Grammar, path: exp.Expr | None) -> exp.Expr | None:
 
 
 class _Plain:
-    """What the three parsers below have in common: calls, joins, IS NOT and intervals stay as they are written."""
+    """What the parsers below have in common: calls, joins, IS NOT and intervals stay as they are written."""
 
     FUNCTIONS: ClassVar[dict[str, Any]] = {}
     JOINS_HAVE_EQUAL_PRECEDENCE = False  # or a comma becomes CROSS JOIN, which SQLite does not reorder
@@ -99,7 +99,21 @@ class _ReadPostgres(Postgres):  # type: ignore[misc]
         NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Any]] = _no_parentheses(Postgres.Parser)
 
 
-READERS: dict[str, type[Grammar]] = {"duckdb": _ReadDuckDB, "sqlite": _ReadSQLite, "postgres": _ReadPostgres}
+class _ReadSpark(Spark):  # type: ignore[misc]
+    NORMALIZE_NOT_NULL = False
+    to_json_path = _same_path
+
+    class Parser(_Plain, Spark.Parser):  # type: ignore[misc]
+        FUNCTION_PARSERS: ClassVar[dict[str, Any]] = _special(Spark.Parser)
+        NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Any]] = _no_parentheses(Spark.Parser)
+
+
+READERS: dict[str, type[Grammar]] = {
+    "duckdb": _ReadDuckDB,
+    "sqlite": _ReadSQLite,
+    "postgres": _ReadPostgres,
+    "spark": _ReadSpark,
+}
 
 
 def parsed(sql: str, dialect: Dialect) -> list[exp.Expr]:

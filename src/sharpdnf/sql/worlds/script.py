@@ -106,6 +106,8 @@ class _References(Tables):
 
 def make_script(sql: str, catalog: Catalog, uncertain: Mapping[tuple[str, ...], Uncertain]) -> Script:
     """Finds the places; refuses text whose tables cannot be told for certain."""
+    if not catalog.dialect.worlds:
+        refuse("playing worlds on this database", "they change tables row by row; ask DuckDB, SQLite or PostgreSQL")
     if RESERVED in sql.lower():
         refuse(f"a name with {RESERVED!r}", "it is reserved for the rewritten query")
     text = standing(sql, catalog.dialect)

@@ -1,0 +1,146 @@
+"""Spark: answers against possible worlds and against DuckDB with the same seed; what it cannot do is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+from spark_session import declared, spark_session
+from sql_servers import Database
+from sql_worlds import create, differences, expected_answers, plain, random_world
+
+from sharpdnf.errors import SQLError, UnsupportedSQL
+from sharpdnf.sql import ProbDB, connect
+from sharpdnf.sql.source import check_java
+
+SHAPES = [
+    "SELECT a FROM e UNION SELECT x FROM r",
+    "SELECT q.x FROM r q JOIN r w ON q.k < w.k",
+    "WITH w AS (SELECT a FROM e EXCEPT SELECT a FROM s) SELECT w.a, v.n FROM w JOIN vv AS v ON w.a = v.n",
+]
+"""A set operation, exclusive rows, a common table expression and a view; ``make test-spark`` runs all shapes."""
+PATHS = "SELECT x.a % 3 AS g FROM e x JOIN e y ON x.b = y.a"
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[Any]:
+    with spark_session() as found:
+        yield found
+
+
+def graph(rows: int = 400) -> pa.Table:
+    """A graph whose paths of length two have formulas that are sampled."""
+    rng = np.random.default_rng(1)
+    ends = {name: pa.array(rng.integers(0, 40, rows), pa.int32()) for name in "ab"}
+    return pa.table({**ends, "p": rng.uniform(0.01, 0.06, rows)})
+
+
+def both(session: Any, table: pa.Table) -> tuple[ProbDB, ProbDB]:
+    """The table e on Spark and on DuckDB."""
+    databases = connect(session), connect(duckdb.connect())
+    for db in databases:
+        db.register("e", table, prob="p")
+    return databases
+
+
+def test_answers_are_those_of_the_worlds(session: Any) -> None:
+    world = random_world(3, 3)
+    database = Database("duckdb")
+    create(database, world)
+    want = expected_answers(database, world, SHAPES)
+    with declared(session, world) as db:
+        for sql, answers in zip(SHAPES, want, strict=True):
+            found = db.sql(sql, guarantee="exact")
+            values = [[plain(v) for v in column.to_pylist()] for column in found._values]
+            got = dict(zip(zip(*values, strict=True), found.prob.tolist(), strict=True))
+            assert not differences(got, answers), sql
+    database.close()
+
+
+def test_sampled_answers_are_those_of_duckdb(session: Any) -> None:
+    """Same seed, same numbers: to the last digit where they are drawn, whatever the partitions."""
+    spark, duck = both(session, graph())
+    with spark, duck:
+        want = duck.sql(PATHS, rng=7).arrow()
+        other = duck.sql(PATHS, rng=8).arrow()
+        assert all(a != b for a, b in zip(*(t.column("prob").to_pylist() for t in (want, other)), strict=True))
+        assert spark.sql(PATHS, rng=7).arrow().to_pydict() == want.to_pydict()
+        session.conf.set("spark.sql.shuffle.partitions", "5")
+        try:
+            frame = spark.sql(PATHS, rng=7).spark()
+            assert frame.toArrow().sort_by("g").to_pydict() == want.to_pydict()
+        finally:
+            session.conf.set("spark.sql.shuffle.partitions", "2")
+
+
+def test_what_looks_at_all_answers_together(session: Any) -> None:
+    spark, duck = both(session, graph(60))
+    with spark, duck:
+        for sql in (
+            "SELECT a FROM e HAVING prob() > 0.3 ORDER BY prob() DESC LIMIT 3",
+            "SELECT a, expected_sum(b) AS s, prob() * 2 AS d FROM e GROUP BY a",
+        ):
+            got, want = (db.sql(sql, rng=1) for db in (spark, duck))
+            assert got.arrow().to_pydict() == want.arrow().to_pydict(), sql
+        assert got.spark().count() == len(want)
+
+
+def test_reasons_and_lineage_are_fetched(session: Any) -> None:
+    spark, duck = both(session, graph(60))
+    with spark, duck:
+        got, want = (db.sql("SELECT x.a FROM e x JOIN e y ON x.b = y.a", rng=1) for db in (spark, duck))
+        assert len(got) == len(want) > 1
+        assert got.explain(1, 2) == want.explain(1, 2)
+        assert sorted(got.lineage(1).names) == sorted(want.lineage(1).names)
+
+
+def test_an_answer_that_is_too_large_is_named(session: Any) -> None:
+    spark, duck = both(session, graph())
+    with spark, duck:
+        session.conf.set("spark.sharpdnf.mostClauses", "100")
+        try:
+            with pytest.raises(SQLError, match=r"the answer \(\d\) has more than 100 clauses"):
+                spark.sql(PATHS)
+        finally:
+            session.conf.unset("spark.sharpdnf.mostClauses")
+
+
+def test_changed_rows_are_noticed(session: Any) -> None:
+    with connect(session) as db:
+        db.register("e", {"a": [1, 2], "p": [0.5, 0.25]}, prob="p")
+        session.createDataFrame([(1, 0.75), (3, 0.5)], "a long, p double").createOrReplaceTempView("e")
+        assert db.sql("SELECT a FROM e").arrow().select(["a", "prob"]).to_pydict() == {"a": [1, 3], "prob": [0.75, 0.5]}
+
+
+def test_what_spark_cannot_do_is_refused(session: Any) -> None:
+    with connect(session) as db:
+        db.register("e", {"a": [1, 2], "b": [2, 3], "p": [0.5, 0.25]}, prob="p")
+        session.table("e").filter("a > 1").createOrReplaceTempView("hidden")
+        session.udf.register("mine", lambda x: x)
+        for sql, word in (
+            ("SELECT a FROM e WHERE a NOT IN (SELECT b FROM e)", "playing worlds"),
+            ("SELECT mine(a) FROM e", "function mine"),
+            ("SELECT explode(array(a)) FROM e", "makes rows"),
+            ("SELECT array(a) FROM e", "answer column of type"),
+            ("SELECT a FROM hidden", "shares rows"),
+            ("SELECT rand() FROM e", "changes from call to call"),
+        ):
+            with pytest.raises(UnsupportedSQL, match=word):
+                db.sql(sql)
+
+
+def test_java_that_is_missing_is_named_with_what_mends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    java = tmp_path / "bin" / "java"
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(SQLError, match="apt-get install openjdk-17"):
+        check_java()
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\necho 'openjdk version \"1.8.0_352\"' >&2\n")
+    java.chmod(0o755)
+    with pytest.raises(SQLError, match="or newer, not '8'"):
+        check_java()
