@@ -71,18 +71,18 @@ def graph(nodes: int, edges: int) -> sharpdnf.ProbDB:
 def measure(db: sharpdnf.ProbDB, name: str, query: str, *, targets: bool) -> list[Row]:
     """One query as lines with their targets."""
     plan = make_plan(query, db.backend, db._uncertain())
-    found = db._run(plan)
+    found = db._run(plan, None)
     statement = plan.sql
     ordered = f"SELECT * FROM ({statement}) AS _r ORDER BY {', '.join(f'_c{i}' for i in range(plan.shape.shown))}"
     batch = build(found.clauses, found.indptr, db.known_rows()).batch
 
     def to_formulas() -> None:
-        rows = db._run(plan)
+        rows = db._run(plan, None)
         build(rows.clauses, rows.indptr, db.known_rows())
 
     def check() -> None:
         with db.backend.snapshot():
-            db._brought_up_to_date(plan)
+            db._brought_up_to_date(plan.text)
 
     seconds = in_turns(
         {

@@ -164,7 +164,7 @@ class OptimizerConfig:
     """The steps at which a new cycle begins: from the averaged weights, with fresh moments and fresh heads of the dense
     supervision, warm-up and schedule start again."""
     restart_rate: float = 0.4
-    """The peak of the learning rate in each cycle, as a share of the peak in the cycle before."""
+    """The peak of the learning rate in each cycle but the first, as a share of the first cycle's peak."""
 
     def __post_init__(self) -> None:
         check(0 <= self.average < 1, "optimizer.average must lie in [0, 1)")

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import re
+import sys
 import tempfile
 import uuid
 from collections.abc import Iterator, Sequence
@@ -59,6 +61,7 @@ class Spark:
     def __init__(self, connection: SparkSession) -> None:
         self.connection, self.lock = connection, lock_of(connection)
         self._check_settings()
+        self._use_this_python()
         self._tag = f"sharpdnf-{next(SESSIONS)}-{uuid.uuid4().hex[:8]}"
         self._own: tempfile.TemporaryDirectory[str] | None = None
         self._folder = ""
@@ -73,6 +76,16 @@ class Spark:
         ):
             if str(self.connection.conf.get(name, "false")).lower() == "true":
                 raise SQLError(f"a SparkSession with {name}=true is not supported: {reason}; set it to false")
+
+    def _use_this_python(self) -> None:
+        """On one machine the executors run this Python, not the first on PATH, which may not have this package.
+
+        Spark takes ``python3`` where PYSPARK_PYTHON is not set, and a virtual environment need not be activated.
+        """
+        context = self.connection.sparkContext
+        chosen = os.environ.get("PYSPARK_PYTHON") or context.getConf().get("spark.pyspark.python")
+        if context.master.startswith("local") and not chosen:
+            context.pythonExec = sys.executable
 
     def fold(self, identifier: exp.Identifier) -> str:
         return lower(str(identifier.this))
