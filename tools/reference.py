@@ -75,8 +75,8 @@ A list stands for a range where the meaning below says so. This page is written 
 COMMANDS_HEAD = """\
 # Commands
 
-Every command of `sharpdnf`, from its own parsers. `sharpdnf COMMAND -h` prints the same. `sharpdnf --install-completion`
-makes the shell complete commands and options.
+Every command of `sharpdnf`, from its own parsers. `sharpdnf COMMAND -h` prints the same, and
+`sharpdnf --install-completion` makes the shell complete commands and options.
 
 | exit code | meaning |
 |---|---|
