@@ -30,9 +30,12 @@ class NetworkConfig:
     """How many numbers the state and the message of every node have."""
     iterations: int = 8
     """How many iterations of message passing there are (the paper's T)."""
+    architecture: str = "paper"
+    """The name of the architecture: the paper's, or one that ``sharpdnf.learn.architectures`` has been told of."""
 
     def __post_init__(self) -> None:
-        for name, value in dataclasses.asdict(self).items():
+        check(isinstance(self.architecture, str), f"network architecture is a name, not {self.architecture!r}")
+        for name, value in (("k", self.k), ("iterations", self.iterations)):
             if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 4096:
                 raise ConfigError(f"network {name} must be an integer between 1 and 4096, not {value!r}")
 
@@ -40,7 +43,7 @@ class NetworkConfig:
     def from_dict(cls, table: dict[str, Any]) -> NetworkConfig:
         unknown = set(table) - {f.name for f in dataclasses.fields(cls)}
         if unknown:
-            raise ConfigError(f"unknown network key {sorted(unknown)[0]!r}; known: k, iterations")
+            raise ConfigError(f"unknown network key {sorted(unknown)[0]!r}; known: architecture, k, iterations")
         return cls(**table)
 
 
