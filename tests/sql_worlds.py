@@ -22,7 +22,7 @@ from sql_servers import Database
 from sharpdnf.circuit import Circuit
 from sharpdnf.sql import ProbDB, connect
 from sharpdnf.sql.backends.protocol import Clauses
-from sharpdnf.sql.emit.circuits import CircuitFormulas, formulas_of
+from sharpdnf.sql.emit.circuit_batch import CircuitFormulas, formulas_of
 from sharpdnf.sql.emit.events import Events
 from sharpdnf.sql.plan import make_plan
 

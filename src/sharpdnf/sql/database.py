@@ -17,7 +17,6 @@ from sharpdnf.dnf import IntArray
 from sharpdnf.engines.registry import refuse_options
 from sharpdnf.errors import NoUncertainTable, SQLError, UncertainTableError, UnsupportedSQL
 from sharpdnf.estimate import check_tolerance
-from sharpdnf.sql.aggregates import read_groups
 from sharpdnf.sql.answers import Answers
 from sharpdnf.sql.backends.names import quoted
 from sharpdnf.sql.backends.parameters import Parameters, with_values
@@ -27,7 +26,8 @@ from sharpdnf.sql.bind.tables import Environment, Tables
 from sharpdnf.sql.closed import ClosedPlan, plan_closed
 from sharpdnf.sql.closed import answer as closed_answers
 from sharpdnf.sql.counting import SUMMARY, Counts, Options, Progress, certain, count_some
-from sharpdnf.sql.emit.circuits import AnyFormulas, Countable, formulas_of
+from sharpdnf.sql.distributions import read_groups
+from sharpdnf.sql.emit.circuit_batch import AnyFormulas, Countable, formulas_of
 from sharpdnf.sql.emit.events import Events
 from sharpdnf.sql.emit.lineage import Rows
 from sharpdnf.sql.emit.stages import Decision, statements
@@ -59,8 +59,8 @@ from sharpdnf.sql.uncertain import (
     layout,
 )
 from sharpdnf.sql.ways import CIRCUIT, CLOSED, LINEAGE, NETWORK, WORLDS, Route, choose
-from sharpdnf.sql.worlds.answers import group_answers, row_answers
 from sharpdnf.sql.worlds.play import NotKeptApart, play
+from sharpdnf.sql.worlds.played_answers import group_answers, row_answers
 from sharpdnf.sql.worlds.script import Script, make_script
 
 ATTEMPTS = 5
