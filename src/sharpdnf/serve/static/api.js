@@ -58,6 +58,14 @@ export async function send(method, path, body, options = {}) {
   return reply.status === 204 ? null : reply.json();
 }
 
+let known = null;
+
+/** What the service allows; asked for once. */
+export function limits() {
+  known ??= get("/api/limits").catch(() => ({}));
+  return known;
+}
+
 /** The bytes of an export, as a blob to be saved. */
 export async function download(path) {
   return (await ask("GET", path, { accept: "*/*" })).blob();

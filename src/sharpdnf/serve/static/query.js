@@ -1,6 +1,6 @@
 /* The editor of the question: inserting columns, running, stopping, progress. */
 
-import { inSession, send, stream } from "./api.js";
+import { inSession, limits, send, stream } from "./api.js";
 import { announce, attempt, byId, el, failures } from "./dom.js";
 import { recall, remember, rememberFields } from "./remember.js";
 
@@ -21,11 +21,19 @@ export function startQuery(show) {
   });
   byId("guarantee").addEventListener("change", fitOptions);
   fitOptions();
+  limitSeconds();
   if (recall("examples")) setExamples(recall("examples"));
   if (recall("running")) {
     remember("running", null);
     fail("The page was loaded anew while this query ran, which ended it. Run it again.");
   }
+}
+
+/** Nobody can ask for more seconds than the service gives. */
+async function limitSeconds() {
+  const { seconds } = await limits();
+  byId("seconds").max = seconds;
+  if (numberOf("seconds") > seconds) byId("seconds").value = seconds;
 }
 
 /** Error and risk are asked for only where the guarantee has them. */
@@ -106,8 +114,8 @@ async function stop() {
   state.abort = state.run = null;
   working(false);
   announce("Stopped");
-  if (id) await send("DELETE", `/api/runs/${encodeURIComponent(id)}`).catch(() => {}); // it may just have ended
   abort?.abort();
+  if (id) await send("DELETE", `/api/runs/${encodeURIComponent(id)}`).catch(() => {}); // it may just have ended
 }
 
 function working(on) {

@@ -1,6 +1,6 @@
 /* The tables of the session: loading files, the schema at the side, the rows, the marks and what is wrong with them. */
 
-import { get, inSession, send } from "./api.js";
+import { get, inSession, limits, send } from "./api.js";
 import { announce, attempt, byId, el, failures, warn } from "./dom.js";
 import { cell, plural, showCount } from "./numbers.js";
 import { recall, remember } from "./remember.js";
@@ -46,9 +46,9 @@ export function setTables(tables) {
 /** Loads a file; what the service says about it is the answer. */
 export async function upload(file) {
   const format = /\.(parquet|pq)$/i.test(file.name) ? "parquet" : "csv";
-  const limits = await get("/api/limits");
-  if (limits.body_bytes && file.size > limits.body_bytes) {
-    warn(`${file.name} has ${megabytes(file.size)}: a table of at most ${megabytes(limits.body_bytes)} can be loaded here.`);
+  const most = (await limits()).body_bytes;
+  if (most && file.size > most) {
+    warn(`${file.name} has ${megabytes(file.size)}: a table of at most ${megabytes(most)} can be loaded here.`);
     return;
   }
   announce(`Loading ${file.name}`);

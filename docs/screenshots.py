@@ -1,0 +1,71 @@
+"""Draws the pictures of the page that stand in the documentation, docs/pictures/page-*.png, in a real Chromium.
+
+``make screenshots`` runs it. A picture is one view of a bundled story, so that it shows what a newcomer will see.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from browser import Page, service
+
+PICTURES = Path(__file__).resolve().parent / "pictures"
+WIDTH = 1280
+
+
+def shoot(page: Page, name: str, first: str, last: str, width: int = WIDTH) -> None:
+    """Saves the part of the page from the top of one element to the end of another."""
+    page.script("document.activeElement.blur(); scrollTo(0, 0)")
+    page.size(width, page.script("return document.documentElement.scrollHeight"))
+    top, bottom = page.script(
+        "return [document.querySelector(arguments[0]).getBoundingClientRect().top,"
+        " document.querySelector(arguments[1]).getBoundingClientRect().bottom]",
+        first,
+        last,
+    )
+    margin = 16 if top > 16 else 0
+    clip = {"x": 0, "y": top - margin, "width": width, "height": bottom - top + margin + 20, "scale": 1}
+    data = page.command("Page.captureScreenshot", format="png", clip=clip)["data"]
+    save(data, PICTURES / f"page-{name}.png")
+    page.size(width, 900)
+
+
+def save(data: str, path: Path) -> None:
+    """Keeps the colours that a drawing needs, which makes the file a third as large."""
+    import base64
+    import io
+
+    from PIL import Image
+
+    path.parent.mkdir(exist_ok=True)
+    Image.open(io.BytesIO(base64.b64decode(data))).convert("RGB").quantize(160, dither=0).save(path, optimize=True)
+    print(f"{path.name}: {path.stat().st_size / 1000:.0f} kB")
+
+
+def main() -> None:
+    with service() as address, tempfile.TemporaryDirectory() as folder:
+        page = Page(address, Path(folder))
+        try:
+            page.size(WIDTH, 900)
+            page.open()
+            shoot(page, "start", ".top", "#stories")
+            page.click(".story[data-story=linkage]")
+            page.wait_for("button.why")
+            shoot(page, "answers", ".top", "#answers")
+            page.click("button.why")
+            page.move(page.wait_for("#influences input[type=range]"), 0.2)
+            page.wait_for("#whatif-now .muted")
+            shoot(page, "why", "#answer", "#answer")
+            for story, last in (("network", "#network-picture"), ("faulttree", "#tree-events")):
+                page.open()
+                page.dark(story == "faulttree")
+                page.click(f".story[data-story={story}]")
+                page.wait_for(f"{last} *")
+                shoot(page, story, ".top", last)
+        finally:
+            page.browser.quit()
+
+
+if __name__ == "__main__":
+    main()
