@@ -20,6 +20,25 @@ PATIENCE = 60
 """Seconds that a test waits for something that comes at once on a quiet machine."""
 RUNNING = "--no-sandbox --headless=new --disable-gpu --disable-dev-shm-usage --hide-scrollbars"
 
+SEEN = "[...document.querySelectorAll(arguments[0])].filter((element) => element.checkVisibility())"
+CLEAR = """
+const done = arguments[0], session = sessionStorage.getItem("sharpdnf.session");
+const clear = async () => {
+  sessionStorage.clear();
+  if (!session) return;
+  const path = `/api/sessions/${JSON.parse(session)}`, reply = await fetch(path);
+  if (!reply.ok) return;
+  for (const table of (await reply.json()).tables) await fetch(`${path}/tables/${table.name}`, {method: "DELETE"});
+  sessionStorage.setItem("sharpdnf.session", session);
+};
+clear().then(done, done);
+"""
+
+
+def shown(text: str) -> float:
+    """A number as the page writes it."""
+    return float(text.rsplit(maxsplit=1)[-1].replace("−", "-"))
+
 
 @contextmanager
 def service(*options: str) -> Iterator[str]:
@@ -77,10 +96,11 @@ class Page:
         value = "dark" if on else "light"
         self.command("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": value}])
 
-    def open(self, fragment: str = "") -> None:
-        """The page as somebody sees it who comes for the first time."""
-        self.browser.get(f"{self.address}/{fragment}")
-        self.script("sessionStorage.clear()")
+    def open(self) -> None:
+        """The page as somebody sees it who comes for the first time; but the session goes on, as one starts slowly."""
+        if not self.browser.current_url.startswith(self.address):
+            self.browser.get(self.address)
+        self.browser.execute_async_script(CLEAR)
         self.reload()
 
     def reload(self) -> None:
@@ -99,16 +119,24 @@ class Page:
         return waiting.until(lambda _: condition(), f"waited for {what}; errors shown: {self.errors()}")
 
     def all(self, selector: str) -> list[Any]:
-        return [found for found in self.browser.find_elements("css selector", selector) if found.is_displayed()]
+        """The elements of the selector that can be seen."""
+        return list(self.script(f"return {SEEN}", selector))
 
     def wait_for(self, selector: str, text: str = "") -> Any:
         """The first visible element of the selector, with the text in it."""
-        return self.until(lambda: next((e for e in self.all(selector) if text in e.text), None), f"{selector} {text}")
+        first = f"return {SEEN}.find((element) => element.textContent.includes(arguments[1])) ?? null"
+        return self.until(lambda: self.script(first, selector, text), f"{selector} {text}")
 
     def click(self, selector: str, text: str = "") -> None:
         found = self.wait_for(selector, text)
         self.script("arguments[0].scrollIntoView({block: 'center'})", found)
         found.click()
+
+    def choose(self, selector: str, text: str) -> None:
+        """Takes the option with this text from a list."""
+        from selenium.webdriver.support.ui import Select
+
+        Select(self.wait_for(selector)).select_by_visible_text(text)
 
     def write(self, selector: str, text: str) -> None:
         """Puts a text into a field as typing it would."""
@@ -122,11 +150,11 @@ class Page:
         self.script("arguments[0].value = arguments[1]; arguments[0].dispatchEvent(new Event('input'))", slider, value)
 
     def texts(self, selector: str) -> list[str]:
-        return [found.text for found in self.all(selector)]
+        return list(self.script(f"return {SEEN}.map((element) => element.innerText ?? element.textContent)", selector))
 
     def number(self, selector: str) -> float:
         """A probability as it is shown."""
-        return float(self.wait_for(selector).text.replace("−", "-"))
+        return shown(self.wait_for(selector).text)
 
     def upload(self, path: Path) -> None:
         self.browser.find_element("id", "file").send_keys(str(path))

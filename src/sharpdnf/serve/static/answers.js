@@ -102,8 +102,9 @@ function row(i) {
   const title = titleOf(i);
   const missed = answers.final && !answers.met[i] ? el("span", { class: "badge badge-late", title: "the guarantee was not reached in the time" }, "not met") : null;
   const why = answers.final ? el("button", { class: "why", "aria-label": `Why ${title}: probability ${showProb(answers.prob[i])}`, "aria-expanded": String(state.chosen === i), "aria-controls": "answer" }, "Why?") : null;
-  const open = () => {
-    if (!answers.final || getSelection().toString()) return; // who selects text does not ask why
+  const open = (event) => {
+    const selecting = event.target !== why && getSelection().containsNode(event.currentTarget, true) && !getSelection().isCollapsed;
+    if (!answers.final || selecting) return; // who selects text in a row does not ask why
     choose(i);
     state.explain(answers.run, i, title);
   };

@@ -139,6 +139,7 @@ async function start() {
     byId("stories").querySelector("button")?.focus();
   });
   byId("to-tables").addEventListener("click", () => showStart(false));
+  await startStories(openStory);
   const had = recall("session");
   const tables = await attempt(restored);
   if (tables?.length) setTables(tables);
@@ -147,7 +148,6 @@ async function start() {
     showStart(true);
     if (had && tables === null) warn("The session has ended and its tables with it. Load them again.");
   }
-  await startStories(openStory);
   document.body.dataset.ready = "true";
 }
 
