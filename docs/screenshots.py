@@ -17,6 +17,7 @@ WIDTH = 1280
 def shoot(page: Page, name: str, first: str, last: str, width: int = WIDTH) -> None:
     """Saves the part of the page from the top of one element to the end of another."""
     page.script("document.activeElement.blur(); scrollTo(0, 0)")
+    page.command("Input.dispatchMouseEvent", type="mouseMoved", x=1, y=300)  # away from what a pointer highlights
     page.size(width, page.script("return document.documentElement.scrollHeight"))
     top, bottom = page.script(
         "return [document.querySelector(arguments[0]).getBoundingClientRect().top,"
@@ -39,7 +40,7 @@ def save(data: str, path: Path) -> None:
     from PIL import Image
 
     path.parent.mkdir(exist_ok=True)
-    Image.open(io.BytesIO(base64.b64decode(data))).convert("RGB").quantize(160, dither=0).save(path, optimize=True)
+    Image.open(io.BytesIO(base64.b64decode(data))).convert("RGB").quantize(256, dither=Image.Dither.NONE).save(path, optimize=True)
     print(f"{path.name}: {path.stat().st_size / 1000:.0f} kB")
 
 
@@ -50,17 +51,21 @@ def main() -> None:
             page.size(WIDTH, 900)
             page.open()
             shoot(page, "start", ".top", "#stories")
-            page.click(".story[data-story=linkage]")
+            page.story("linkage")
             page.wait_for("button.why")
             shoot(page, "answers", ".top", "#answers")
-            page.click("button.why")
+            for place in range(12):  # one whose ways have rows in common
+                page.click(f"tr[data-answer='{place}'] button.why")
+                page.until(lambda: page.all("#answer[aria-busy=false]") and page.all("svg.lineage"), "the lineage")
+                if len(page.all(".lineage-row.shared")) > 1:
+                    break
             page.move(page.wait_for("#influences input[type=range]"), 0.2)
             page.wait_for("#whatif-now .muted")
             shoot(page, "why", "#answer", "#answer")
-            for story, last in (("network", "#network-picture"), ("faulttree", "#tree-events")):
+            for story, last in (("network", "#network-picture"), ("faulttree", "#tree-picture")):
                 page.open()
                 page.dark(story == "faulttree")
-                page.click(f".story[data-story={story}]")
+                page.story(story)
                 page.wait_for(f"{last} *")
                 shoot(page, story, ".top", last)
         finally:

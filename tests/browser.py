@@ -8,6 +8,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -21,18 +22,6 @@ PATIENCE = 60
 RUNNING = "--no-sandbox --headless=new --disable-gpu --disable-dev-shm-usage --hide-scrollbars"
 
 SEEN = "[...document.querySelectorAll(arguments[0])].filter((element) => element.checkVisibility())"
-CLEAR = """
-const done = arguments[0], session = sessionStorage.getItem("sharpdnf.session");
-const clear = async () => {
-  sessionStorage.clear();
-  if (!session) return;
-  const path = `/api/sessions/${JSON.parse(session)}`, reply = await fetch(path);
-  if (!reply.ok) return;
-  for (const table of (await reply.json()).tables) await fetch(`${path}/tables/${table.name}`, {method: "DELETE"});
-  sessionStorage.setItem("sharpdnf.session", session);
-};
-clear().then(done, done);
-"""
 
 
 def shown(text: str) -> float:
@@ -46,23 +35,29 @@ def service(*options: str) -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "sharpdnf.cli", "serve", "--port", str(port), *options]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    command = [sys.executable, "-m", "sharpdnf.cli", "serve", "--quiet", "--port", str(port), *options]
     address = f"http://127.0.0.1:{port}"
-    try:
-        until = time.monotonic() + PATIENCE
-        while True:
-            try:
-                urllib.request.urlopen(f"{address}/health", timeout=5).read()
-                break
-            except OSError:
-                assert process.poll() is None, f"the service ended with {process.returncode}"
-                assert time.monotonic() < until, "the service did not start"
-                time.sleep(0.1)
-        yield address
-    finally:
-        process.terminate()
-        process.wait(PATIENCE)
+    with tempfile.TemporaryFile() as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
+        try:
+            wait_until_healthy(address, process)
+            yield address
+        except OSError:
+            log.seek(0)
+            raise AssertionError(f"the service did not start: {log.read().decode()[-2000:]}") from None
+        finally:
+            process.terminate()
+
+
+def wait_until_healthy(address: str, process: subprocess.Popen[bytes]) -> None:
+    until = time.monotonic() + PATIENCE
+    while True:
+        try:
+            urllib.request.urlopen(f"{address}/health", timeout=5).read()
+            return
+        except OSError:
+            if process.poll() is not None or time.monotonic() > until:
+                raise
+            time.sleep(0.1)
 
 
 class Page:
@@ -100,8 +95,15 @@ class Page:
         """The page as somebody sees it who comes for the first time; but the session goes on, as one starts slowly."""
         if not self.browser.current_url.startswith(self.address):
             self.browser.get(self.address)
-        self.browser.execute_async_script(CLEAR)
+        forget = "Object.keys(sessionStorage).filter((key) => key !== 'sharpdnf.session')"
+        self.script(f"{forget}.forEach((key) => sessionStorage.removeItem(key))")
         self.reload()
+
+    def story(self, name: str) -> None:
+        """Opens one of the stories."""
+        if not self.all("#start"):
+            self.click("#to-stories")
+        self.click(f".story[data-story={name}]")
 
     def reload(self) -> None:
         self.browser.refresh()
@@ -112,11 +114,14 @@ class Page:
 
     def until(self, condition: Any, what: str) -> Any:
         """Waits until a function gives something true."""
-        from selenium.common.exceptions import StaleElementReferenceException
+        from selenium.common.exceptions import StaleElementReferenceException, TimeoutException
         from selenium.webdriver.support.ui import WebDriverWait
 
         waiting = WebDriverWait(self.browser, PATIENCE, 0.05, ignored_exceptions=[StaleElementReferenceException])
-        return waiting.until(lambda _: condition(), f"waited for {what}; errors shown: {self.errors()}")
+        try:
+            return waiting.until(lambda _: condition())
+        except TimeoutException:
+            raise AssertionError(f"waited for {what}; errors shown: {self.errors()}; {self.complaints()}") from None
 
     def all(self, selector: str) -> list[Any]:
         """The elements of the selector that can be seen."""

@@ -6,7 +6,8 @@ import { bar, plural, probability, promise, showCount, showGiven, showProb } fro
 import { strength } from "./network.js";
 import { recall, remember, rememberFields } from "./remember.js";
 
-const STEP_X = 118, STEP_Y = 104, MARGIN = 24;
+const STEP_X = 102, STEP_Y = 104, MARGIN = 16, LABEL = 94;
+const LEAST = 0.72; // a picture that would have to be drawn smaller than this scrolls
 const MOST_NODES = 250; // a larger picture could not be read
 const fail = failures("tree-error");
 
@@ -47,18 +48,22 @@ async function count() {
 function show(said) {
   byId("tree-answer").hidden = false;
   byId("tree-empty").hidden = true;
+  byId("tree-more").hidden = false;
   byId("tree-answer-title").textContent = `${said.top} happens`;
-  byId("tree-said").replaceChildren(probability(said.prob, said.low, said.high), el("p", { class: "muted" }, `This probability is ${promise(said.guarantee, said)}. ${(said.notes ?? []).join(" ")}`));
+  byId("tree-said").replaceChildren(probability(said.prob, said.low, said.high), el("p", { class: "muted" }, `${oneIn(said.prob)}This probability is ${promise(said.guarantee, said)}. ${(said.notes ?? []).join(" ")}`));
   const place = byId("tree-picture");
-  place.replaceChildren(picture(said));
+  place.replaceChildren(picture(said, place.clientWidth - 2));
   place.scrollLeft = (place.scrollWidth - place.clientWidth) / 2; // the top stands near the middle
   drawEvents(said.events ?? []);
   drawCuts(said.cut_sets ?? [], said.cut_sets_total ?? 0);
   announce(`${said.top}: probability ${showProb(said.prob)}`);
 }
 
+/** A small probability as people say it. */
+const oneIn = (p) => (p > 0 && p < 0.02 ? `About once in ${showCount(Number((1 / p).toPrecision(3)))} times. ` : "");
+
 /** A drawing in layers: the top event first, every gate above all that it reads; what several gates read stands once. */
-function picture(said) {
+function picture(said, available) {
   const gates = new Map((said.gates ?? []).map((gate) => [gate.name, gate]));
   if (!gates.size) return el("p", { class: "muted" }, "Cut sets alone have no gates to draw.");
   const inputs = (name) => (gates.get(name)?.inputs ?? []).map(plain);
@@ -70,7 +75,8 @@ function picture(said) {
   const most = Math.max(...[...events.values()].map(weight), 0);
   const lines = [...depth.keys()].flatMap((name) => (gates.get(name)?.inputs ?? []).map((input) => wire(place.get(name), place.get(plain(input)), input.startsWith("~"))));
   const nodes = [...depth.keys()].map((name) => (gates.has(name) ? gateMark(gates.get(name), place.get(name)) : eventMark(name, events.get(name), place.get(name), most)));
-  return svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, class: "tree", role: "img",
+  const scale = Math.max(LEAST, Math.min(1, available / width));
+  return svg("svg", { viewBox: `0 0 ${width} ${height}`, width: width * scale, height: height * scale, class: "tree", role: "img",
     "aria-label": `Fault tree of ${plural(gates.size, "gate")} and ${plural(events.size, "event")}; the tables below list them` }, lines, nodes);
 }
 
@@ -133,16 +139,16 @@ function gateMark(gate, [x, y]) {
   const type = String(gate.type).toLowerCase();
   const word = { and: "AND", or: "OR", not: "NOT", xor: "XOR", atleast: `${gate.k} of ${gate.inputs.length}`, vote: `${gate.k} of ${gate.inputs.length}` }[type] ?? type;
   return svg("g", { class: `gate gate-${type}`, transform: `translate(${x} ${y})` },
-    svg("rect", { class: "gate-label", x: -54, y: -20, width: 108, height: 22, rx: 4 }),
-    svg("text", { y: -5, "text-anchor": "middle" }, shortened(gate.name, 16)),
+    svg("rect", { class: "gate-label", x: -LABEL / 2, y: -20, width: LABEL, height: 22, rx: 4 }),
+    svg("text", { y: -5, "text-anchor": "middle" }, shortened(gate.name, 14)),
     svg("g", { transform: "translate(0 24) scale(.9)" }, svg("path", { d: SHAPES[type] ?? SHAPES.other }), svg("text", { y: 9, "text-anchor": "middle", class: "gate-word" }, word)),
     svg("title", {}, `${gate.name}: ${word} of ${gate.inputs.join(", ")}`));
 }
 
 function eventMark(name, event, [x, y], most) {
   const mark = svg("g", { class: "event", transform: `translate(${x} ${y})` },
-    svg("rect", { class: "gate-label", x: -54, y: -20, width: 108, height: 22, rx: 4 }),
-    svg("text", { y: -5, "text-anchor": "middle" }, shortened(name, 16)),
+    svg("rect", { class: "gate-label", x: -LABEL / 2, y: -20, width: LABEL, height: 22, rx: 4 }),
+    svg("text", { y: -5, "text-anchor": "middle" }, shortened(name, 14)),
     svg("line", { class: "wire", x1: 0, y1: 2, x2: 0, y2: 8 }),
     svg("circle", { cy: 24, r: 16 }),
     svg("text", { y: 54, "text-anchor": "middle", class: "muted-text" }, event ? showGiven(event.prob) : ""),

@@ -34,8 +34,8 @@ function inOrder(clauses, rows) {
 }
 
 function labelOf(row) {
-  const values = Object.values(row.values ?? {}).map(showValue).join(", ");
-  return values ? `${row.table}: ${values}` : row.id;
+  const values = Object.entries(row.values ?? {}).map(([name, value]) => `${name} ${showValue(value)}`).join(", ");
+  return values ? `${row.table} ${row.number}: ${values}` : row.id;
 }
 
 /** Where answer, ways and rows stand in a picture that is so many pixels wide. */

@@ -179,7 +179,7 @@ function nodeMark(node, [x, y], { radius, width, marked, named }) {
 }
 
 function legend(most) {
-  const mark = (power) => el("span", {}, showProb(most * 10 ** -power));
+  const mark = (power) => el("span", {}, String(Number((most * 10 ** -power).toPrecision(2))));
   return el("figcaption", { class: "legend" }, "importance of a link",
     el("span", { class: "scale", "aria-hidden": "true" }), el("span", { class: "scale-marks" }, [3, 2, 1, 0].map(mark)));
 }
