@@ -19,14 +19,11 @@ def shoot(page: Page, name: str, first: str, last: str, width: int = WIDTH) -> N
     page.script("document.activeElement.blur(); scrollTo(0, 0)")
     page.command("Input.dispatchMouseEvent", type="mouseMoved", x=1, y=300)  # away from what a pointer highlights
     page.size(width, page.script("return document.documentElement.scrollHeight"))
-    top, bottom = page.script(
-        "return [document.querySelector(arguments[0]).getBoundingClientRect().top,"
-        " document.querySelector(arguments[1]).getBoundingClientRect().bottom]",
-        first,
-        last,
-    )
-    margin = 16 if top > 16 else 0
-    clip = {"x": 0, "y": top - margin, "width": width, "height": bottom - top + margin + 20, "scale": 1}
+    box = "return document.querySelector(arguments[0]).getBoundingClientRect().toJSON()"
+    begin, end = page.script(box, first), page.script(box, last)
+    left, top = max(0, begin["left"] - 12), max(0, begin["top"] - 12)
+    right, bottom = min(width, max(begin["right"], end["right"]) + 12), end["bottom"] + 20
+    clip = {"x": left, "y": top, "width": right - left, "height": bottom - top, "scale": 1}
     data = page.command("Page.captureScreenshot", format="png", clip=clip)["data"]
     save(data, PICTURES / f"page-{name}.png")
     page.size(width, 900)
@@ -51,15 +48,16 @@ def main() -> None:
             page.size(WIDTH, 900)
             page.open()
             shoot(page, "start", ".top", "#stories")
-            page.story("linkage")
+            page.story("sensors")
             page.wait_for("button.why")
+            page.click(".chip", "two sensors")
+            page.until(lambda: not page.all("#progress"), "answers")
+            page.click("#answers-rows .prob-head .sort")
             shoot(page, "answers", ".top", "#answers")
-            for place in range(12):  # one whose ways have rows in common
-                page.click(f"tr[data-answer='{place}'] button.why")
-                page.until(lambda: page.all("#answer[aria-busy=false]") and page.all("svg.lineage"), "the lineage")
-                if len(page.all(".lineage-row.shared")) > 1:
-                    break
-            page.move(page.wait_for("#influences input[type=range]"), 0.2)
+            page.click("button.why")
+            page.wait_for("#influences input")
+            helps = next(i for i, text in enumerate(page.texts(".influence-number")) if "−" not in text)
+            page.move(page.all("#influences input[type=range]")[helps], 0.1)
             page.wait_for("#whatif-now .muted")
             shoot(page, "why", "#answer", "#answer")
             for story, last in (("network", "#network-picture"), ("faulttree", "#tree-picture")):

@@ -65,8 +65,10 @@ function header(name, c) {
   const sorted = state.sort?.column === c ? state.sort.direction : null;
   const arrow = { ascending: "↑", descending: "↓" }[sorted] ?? "";
   const button = el("button", { class: "sort", onclick: () => sortBy(c) }, name, el("span", { class: "arrow", "aria-hidden": "true" }, arrow));
-  return el("th", { scope: "col", "aria-sort": sorted ?? "none", class: c === PROB ? "prob-head" : null }, button);
+  return el("th", { scope: "col", "aria-sort": sorted ?? "none", class: c === PROB ? "prob-head" : isNumeric(c) ? "number" : null }, button);
 }
+
+const isNumeric = (c) => state.answers.rows.every((values) => values[c] === null || typeof values[c] === "number");
 
 /** One click sorts, a second one the other way, a third one gives back the order of the query. */
 function sortBy(column) {

@@ -66,21 +66,20 @@ const oneIn = (p) => (p > 0 && p < 0.02 ? `About once in ${showCount(Number((1 /
 function picture(said, available) {
   const gates = new Map((said.gates ?? []).map((gate) => [gate.name, gate]));
   if (!gates.size) return el("p", { class: "muted" }, "Cut sets alone have no gates to draw.");
-  const inputs = (name) => (gates.get(name)?.inputs ?? []).map(plain);
+  const inputs = (name) => gates.get(name)?.inputs ?? [];
   const depth = depths(said.top, inputs);
   if (depth.size > MOST_NODES) return el("p", { class: "muted" }, `A picture of ${plural(depth.size, "gate and event", "gates and events")} could not be read: the tables have them all.`);
-  const { place, columns } = layOut(said.top, inputs, depth);
+  const { place, columns, owner } = layOut(said.top, inputs, depth);
   const width = 2 * MARGIN + STEP_X * columns, height = 2 * MARGIN + STEP_Y * (Math.max(...depth.values()) + 1) - 24;
   const events = new Map((said.events ?? []).map((event) => [event.name, event]));
   const most = Math.max(...[...events.values()].map(weight), 0);
-  const lines = [...depth.keys()].flatMap((name) => (gates.get(name)?.inputs ?? []).map((input) => wire(place.get(name), place.get(plain(input)), input.startsWith("~"))));
+  const lines = [...depth.keys()].flatMap((name) => inputs(name).map((input) => wire(place.get(name), place.get(input), owner.get(input) === name)));
   const nodes = [...depth.keys()].map((name) => (gates.has(name) ? gateMark(gates.get(name), place.get(name)) : eventMark(name, events.get(name), place.get(name), most)));
   const scale = Math.max(LEAST, Math.min(1, available / width));
   return svg("svg", { viewBox: `0 0 ${width} ${height}`, width: width * scale, height: height * scale, class: "tree", role: "img",
     "aria-label": `Fault tree of ${plural(gates.size, "gate")} and ${plural(events.size, "event")}; the tables below list them` }, lines, nodes);
 }
 
-const plain = (input) => input.replace(/^~/, "");
 const weight = (event) => Math.max(event?.criticality ?? event?.birnbaum ?? 0, 0);
 
 /** How many gates lie between the top and each node at most; found by going through the nodes in an order of their gates. */
@@ -100,14 +99,15 @@ function depths(top, inputs) {
   return depth;
 }
 
-/** A place for every node: those at the bottom side by side, each gate over the middle of what it reads. */
+/** A place for every node: those at the bottom side by side, each gate over the middle of what it is the first to read. */
 function layOut(top, inputs, depth) {
-  const column = new Map();
+  const column = new Map(), owner = new Map();
   let next = 0;
   const visit = (name) => {
     if (column.has(name)) return;
     column.set(name, 0);
-    const fresh = inputs(name).filter((input) => !column.has(input));
+    const fresh = [...new Set(inputs(name))].filter((input) => !owner.has(input));
+    fresh.forEach((input) => owner.set(input, name));
     fresh.forEach(visit);
     const below = fresh.map((input) => column.get(input));
     column.set(name, below.length ? below.reduce((a, b) => a + b, 0) / below.length : next++);
@@ -120,12 +120,14 @@ function layOut(top, inputs, depth) {
     column.set(name, at);
   }
   const place = new Map([...depth].map(([name, layer]) => [name, [MARGIN + STEP_X * (column.get(name) + 0.5), MARGIN + STEP_Y * layer + 20]]));
-  return { place, columns: Math.max(...column.values()) + 1 };
+  return { place, columns: Math.max(...column.values()) + 1, owner };
 }
 
-function wire([x1, y1], [x2, y2], absent) {
+/** A line to what a gate reads: in right angles to what hangs on it alone or first, a curve to what is shared. */
+function wire([x1, y1], [x2, y2], first) {
   const half = y1 + 62;
-  return svg("path", { class: absent ? "wire absent" : "wire", d: `M${x1} ${y1 + 24}V${half}H${x2}V${y2 - 20}` });
+  if (first) return svg("path", { class: "wire", d: `M${x1} ${y1 + 24}V${half}H${x2}V${y2 - 20}` });
+  return svg("path", { class: "wire shared", d: `M${x1} ${y1 + 40}C${x1} ${y1 + 78} ${x2} ${y2 - 62} ${x2} ${y2 - 20}` });
 }
 
 /** The shapes that fault trees have on paper: a dome for AND, a shield for OR. */

@@ -33,9 +33,13 @@ function inOrder(clauses, rows) {
   return [...places.keys()].sort((a, b) => middle(a) - middle(b)).map((id) => known.get(id) ?? { id, values: {} });
 }
 
-function labelOf(row) {
-  const values = Object.entries(row.values ?? {}).map(([name, value]) => `${name} ${showValue(value)}`).join(", ");
-  return values ? `${row.table} ${row.number}: ${values}` : row.id;
+/** What stands in the box of a row: its values, with the names of their columns where there is room. */
+function labelOf(row, letters = Infinity) {
+  const values = Object.entries(row.values ?? {});
+  if (!values.length) return row.id;
+  const named = `${row.table} ${row.number}: ${values.map(([name, value]) => `${name} ${showValue(value)}`).join(", ")}`;
+  const plainly = `${row.table} ${row.number}: ${values.map(([, value]) => showValue(value)).join(", ")}`;
+  return shortened(named.length <= letters ? named : plainly, letters);
 }
 
 /** Where answer, ways and rows stand in a picture that is so many pixels wide. */
@@ -81,7 +85,7 @@ function rowBox(row, y, uses, share, { row: x, rowWidth: width }) {
   const box = svg("g", { class: uses > 1 ? "lineage-row shared" : "lineage-row", "data-row": row.id },
     svg("rect", { x, y: y - 13, width, height: 26, rx: 5 }),
     svg("rect", { class: "heat", x, y: y - 13, width: 6, height: 26, rx: 3 }),
-    svg("text", { x: x + 14, y: y + 4 }, shortened(labelOf(row), letters)),
+    svg("text", { x: x + 14, y: y + 4 }, labelOf(row, letters)),
     uses > 1 ? svg("text", { x: x + width - 8, y: y + 4, "text-anchor": "end", class: "uses" }, `${uses} ways`) : null,
     svg("title", {}, `${labelOf(row)}; probability ${showProb(row.prob)}, influence ${showProb(row.influence)}, in ${plural(uses, "way")}`));
   return styled(box, { "--t": share });
