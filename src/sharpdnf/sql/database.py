@@ -40,6 +40,7 @@ from sharpdnf.sql.parse.faithful import standing
 from sharpdnf.sql.parse.text import parse_select
 from sharpdnf.sql.plan import Plan, make_plan
 from sharpdnf.sql.planned import Planned
+from sharpdnf.sql.probability import RowProbability, read_probability
 from sharpdnf.sql.reach import Links, Reach, make_reach, network_answers, read_links
 from sharpdnf.sql.refusal import refuse
 from sharpdnf.sql.spoken import Spoken, check_groups, finish, read_spoken
@@ -48,12 +49,12 @@ from sharpdnf.sql.topk import decide
 from sharpdnf.sql.uncertain import (
     COPY,
     Declared,
+    UncertainRow,
     changed,
     check_present,
     copy_path,
     current,
     declare,
-    describe_row,
     drop,
     fetch_rows,
     layout,
@@ -631,7 +632,17 @@ class ProbDB:
 
     def row_names(self, rows: IntArray, reading: int) -> list[str]:
         """Names such as ``edge(src=1, dst=2)`` of numbered rows; ``choice1`` for an inner choice of a block."""
-        names: dict[int, str] = {}
+        names = {number: str(row) for number, row in self.row_values(rows, reading).items()}
+        choices = 0
+        result = []
+        for row in rows:
+            choices += int(row < 0)
+            result.append(names[int(row)] if row >= 0 else f"choice{choices}")
+        return result
+
+    def row_values(self, rows: IntArray, reading: int) -> dict[int, UncertainRow]:
+        """The uncertain rows of these numbers, without those below 0, which are choices inside a block."""
+        out: dict[int, UncertainRow] = {}
         with watched(self.backend):
             self._check_open()
             tables = list(self._declared.values()) if reading == self.readings else []
@@ -645,12 +656,14 @@ class ProbDB:
                 columns = tuple(c for c in declared.uncertain.relation.columns if c != declared.uncertain.prob)
                 for start in range(0, len(mine), 500):
                     found = fetch_rows(self.backend, declared, mine[start : start + 500], columns)
-                    names.update({n: f"{declared.name}({describe_row(columns, row)})" for n, row in found.items()})
-        if not names.keys() >= {int(row) for row in rows if row >= 0}:
+                    for n, values in found.items():
+                        out[n] = UncertainRow(declared.name, n - declared.base, columns, values)
+        if not out.keys() >= {int(row) for row in rows if row >= 0}:
             raise SQLError("the uncertain tables have changed since the query: ask it again")
-        choices = 0
-        result = []
-        for row in rows:
-            choices += int(row < 0)
-            result.append(names[int(row)] if row >= 0 else f"choice{choices}")
-        return result
+        return out
+
+    def row_probability(self, table: str, prob: str) -> RowProbability:
+        """What ``uncertain(table, prob=prob)`` would make of ``prob``, checked; whatever the values in the rows are."""
+        with watched(self.backend):
+            self._check_open()
+            return read_probability(prob, self._relation(table), self.backend)
