@@ -16,13 +16,13 @@ from starlette.responses import JSONResponse, Response
 
 from sharpdnf.serve.asked import Fields
 from sharpdnf.serve.failure import BAD_REQUEST, NOT_FOUND, TIMEOUT, TOO_LARGE, UNPROCESSABLE, Failure
+from sharpdnf.serve.jobs import STOPPED, EventStream, Job
 from sharpdnf.serve.metrics import Metrics
 from sharpdnf.serve.pool import Pool
-from sharpdnf.serve.processes import Frame
 from sharpdnf.serve.sessions import Session, Sessions, StoredRun
 from sharpdnf.serve.settings import Settings
 from sharpdnf.serve.stories import STORIES, story_files
-from sharpdnf.serve.stream import STOPPED, EventStream, Job
+from sharpdnf.serve.workprocess import Frame
 
 PAGE = 1_000
 """How many rows of a table are shown at once, at most."""

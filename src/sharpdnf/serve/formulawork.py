@@ -20,7 +20,7 @@ from sharpdnf.sensitivity import influence
 from sharpdnf.serve.asked import Fields
 from sharpdnf.serve.plain import numbers
 from sharpdnf.serve.rounds import Watcher, estimate_json, shrinking
-from sharpdnf.sql.picture import to_svg
+from sharpdnf.sql.lineage_picture import to_svg
 
 FORMATS = ("auto", "text", "dnf", *READ_DIALECTS, "json", "circuit", "nnf")
 MOST_VARIABLES = 10_000

@@ -7,7 +7,7 @@ from typing import Any
 from sharpdnf.errors import LimitError
 from sharpdnf.fronts import network as front
 from sharpdnf.fronts.links import LinkNetwork, read_network
-from sharpdnf.fronts.picture import lay_out
+from sharpdnf.fronts.network_picture import lay_out
 from sharpdnf.serve.asked import Fields
 from sharpdnf.serve.plain import cell, numbers
 from sharpdnf.serve.rounds import Watcher, estimate_json, shrinking

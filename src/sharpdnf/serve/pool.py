@@ -9,8 +9,8 @@ from typing import Any
 
 from sharpdnf.serve.failure import INTERNAL, TOO_LARGE, TOO_MANY, UNAVAILABLE, UNPROCESSABLE, Failure
 from sharpdnf.serve.metrics import Metrics
-from sharpdnf.serve.processes import Frame, WorkProcess
 from sharpdnf.serve.settings import ServiceLimits
+from sharpdnf.serve.workprocess import Frame, WorkProcess
 
 STARTING = 120.0
 """Seconds for starting a process and loading tables."""

@@ -17,8 +17,8 @@ from typing import Any
 
 from sharpdnf.serve.failure import CONFLICT, NOT_FOUND, TOO_LARGE, TOO_MANY, UNPROCESSABLE, Failure
 from sharpdnf.serve.pool import STARTING, Pool
-from sharpdnf.serve.processes import Frame, WorkProcess
 from sharpdnf.serve.settings import Settings
+from sharpdnf.serve.workprocess import Frame, WorkProcess
 
 KEPT_RUNS = 16
 """How many of its last runs a session remembers."""

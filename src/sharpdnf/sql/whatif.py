@@ -16,7 +16,7 @@ from sharpdnf.errors import LimitError, SQLError
 from sharpdnf.estimate import Estimate, exact_estimate
 from sharpdnf.sensitivity import Influence, compile_within, exact_influence
 from sharpdnf.sql.backends.protocol import Clauses
-from sharpdnf.sql.emit.circuits import Circuits
+from sharpdnf.sql.emit.circuit_batch import Circuits
 from sharpdnf.sql.emit.lineage import Rows, build
 from sharpdnf.sql.explain import influences
 from sharpdnf.sql.uncertain import SLACK

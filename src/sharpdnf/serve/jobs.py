@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from sharpdnf.serve.failure import INTERNAL, Failure
-from sharpdnf.serve.processes import Frame
+from sharpdnf.serve.workprocess import Frame
 
 STOPPED = 499
 """The status of work that was stopped, by its client or by the end of its session."""
