@@ -103,10 +103,10 @@ function row(i) {
   const { answers } = state;
   const title = titleOf(i);
   const missed = answers.final && !answers.met[i] ? el("span", { class: "badge badge-late", title: "the guarantee was not reached in the time" }, "not met") : null;
-  const why = answers.final ? el("button", { class: "why", "aria-label": `Why ${title}: probability ${showProb(answers.prob[i])}`, "aria-expanded": String(state.chosen === i), "aria-controls": "answer" }, "Why?") : null;
+  const why = answers.final && hasReasons(answers) ? el("button", { class: "why", "aria-label": `Why ${title}: probability ${showProb(answers.prob[i])}`, "aria-expanded": String(state.chosen === i), "aria-controls": "answer" }, "Why?") : null;
   const open = (event) => {
     const selecting = event.target !== why && getSelection().containsNode(event.currentTarget, true) && !getSelection().isCollapsed;
-    if (!answers.final || selecting) return; // who selects text in a row does not ask why
+    if (!why || selecting) return; // who selects text in a row does not ask why
     choose(i);
     state.explain(answers.run, i, title);
   };
@@ -115,6 +115,9 @@ function row(i) {
     el("td", { class: "prob-cell" }, probability(answers.prob[i], answers.low[i], answers.high[i]), missed),
     el("td", { class: "why-cell" }, why));
 }
+
+/** Whether answers have a lineage: those of closed forms, networks and worlds, and those given evidence, have none. */
+const hasReasons = (answers) => ["lineage", "circuit"].includes(answers.kind ?? "lineage") && !state.asked.given;
 
 const titleOf = (i) => state.answers.columns.map((name, c) => `${name} = ${showValue(state.answers.rows[i][c])}`).join(", ") || "this answer";
 

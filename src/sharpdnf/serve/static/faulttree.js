@@ -2,7 +2,7 @@
 
 import { send } from "./api.js";
 import { announce, attempt, byId, el, failures, shortened, styled, svg } from "./dom.js";
-import { bar, plural, probability, promise, showCount, showGiven, showProb } from "./numbers.js";
+import { bar, plural, probability, promiseOf, showCount, showGiven, showProb } from "./numbers.js";
 import { strength } from "./network.js";
 import { recall, remember, rememberFields } from "./remember.js";
 
@@ -50,7 +50,7 @@ function show(said) {
   byId("tree-empty").hidden = true;
   byId("tree-more").hidden = false;
   byId("tree-answer-title").textContent = `${said.top} happens`;
-  byId("tree-said").replaceChildren(probability(said.prob, said.low, said.high), el("p", { class: "muted" }, `${oneIn(said.prob)}This probability is ${promise(said.guarantee, said)}. ${(said.notes ?? []).join(" ")}`));
+  byId("tree-said").replaceChildren(probability(said.prob, said.low, said.high), el("p", { class: "muted" }, `${oneIn(said.prob)}${promiseOf(said)} ${(said.notes ?? []).join(" ")}`));
   const place = byId("tree-picture");
   place.replaceChildren(picture(said, place.clientWidth - 2));
   place.scrollLeft = (place.scrollWidth - place.clientWidth) / 2; // the top stands near the middle

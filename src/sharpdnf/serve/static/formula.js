@@ -2,7 +2,7 @@
 
 import { send, stream } from "./api.js";
 import { announce, attempt, byId, el, failures, latest } from "./dom.js";
-import { probability, promise, showProb } from "./numbers.js";
+import { probability, promiseOf, showProb } from "./numbers.js";
 import { recall, remember, rememberFields } from "./remember.js";
 import { slider } from "./slider.js";
 
@@ -73,8 +73,7 @@ function draw(answer) {
   byId("formula-answer").hidden = false;
   byId("formula-empty").hidden = true;
   const engine = answer.engine ? ` Counted by ${answer.engine}.` : "";
-  const late = answer.met === false ? " The time was not enough for the guarantee." : "";
-  const words = answer.guarantee ? `This probability is ${promise(answer.guarantee, answer)}.${late}${engine}` : "";
+  const words = answer.guarantee ? `${promiseOf(answer)}${engine}` : "";
   byId("formula-said").replaceChildren(probability(answer.prob, answer.low, answer.high), el("p", { class: "muted" }, words));
   announce(`Probability ${showProb(answer.prob)}`);
 }

@@ -2,7 +2,7 @@
 
 import { send } from "./api.js";
 import { announce, attempt, byId, el, failures, latest, shortened, styled, svg } from "./dom.js";
-import { bar, plural, probability, promise, showGiven, showProb } from "./numbers.js";
+import { bar, plural, probability, promiseOf, showGiven, showProb } from "./numbers.js";
 import { recall, remember, rememberFields } from "./remember.js";
 import { slider } from "./slider.js";
 
@@ -123,7 +123,7 @@ function drawSaid(said, changed = "") {
   byId("network-title").textContent = TITLES[asked.question](asked);
   const parts = [];
   if (said.prob !== null && said.prob !== undefined) {
-    parts.push(probability(said.prob, said.low, said.high), el("p", { class: "muted" }, `This probability is ${promise(said.guarantee, said)}. ${changed}`));
+    parts.push(probability(said.prob, said.low, said.high), el("p", { class: "muted" }, `It fails with probability ${showProb(said.complement ?? 1 - said.prob)}. ${promiseOf(said)} ${changed}`));
   } else parts.push(el("p", { class: "muted" }, "The shade of a node says how likely it is to be reached."));
   if (said.notes?.length) parts.push(el("p", { class: "muted" }, said.notes.join(" ")));
   byId("network-said").replaceChildren(...parts);

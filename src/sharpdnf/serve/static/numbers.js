@@ -73,3 +73,10 @@ export function promise(guarantee, { epsilon = 0.1, delta = 0.05 } = {}) {
   };
   return words[guarantee] ?? guarantee;
 }
+
+/** What is promised of one answer of the service, as a sentence. */
+export function promiseOf(answer) {
+  if (answer.met === false) return "The guarantee was not reached in the time: the interval says what is known.";
+  const own = ["relative", "additive"].includes(answer.guarantee) ? answer.promise : null; // it knows epsilon and delta
+  return `This probability is ${own ?? promise(answer.guarantee)}.`;
+}

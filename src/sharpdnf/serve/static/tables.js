@@ -129,6 +129,7 @@ function drawTable(rows) {
   const table = shownTable();
   byId("table-title").textContent = table.name;
   byId("table-size").textContent = plural(table.rows, "row");
+  byId("table-remove").hidden = Boolean(table.mounted);
   byId("table-remove").setAttribute("aria-label", `Remove the table ${table.name}`);
   drawMarks(table);
   drawProblems(table);
