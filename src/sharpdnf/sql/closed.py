@@ -5,8 +5,8 @@ and go together: an alternative. Alternatives that share no uncertain row are in
 each other. So COUNT and SUM are sums of independent choices, whose distributions are folded into each other; AVG folds
 pairs of sum and count; MAX <= v means that no choice takes an alternative above v.
 
-Sums are folded as whole numbers, of the last decimal that occurs: where doubles have none in common, and where there
-are too many different sums, the way refuses, and worlds answer.
+Sums are folded as whole numbers, in units of the last decimal that occurs. Where the values have no such unit,
+and where there would be too many different sums, this way refuses the query, and worlds answer it.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 
 ENGINE = "closed form"
 MOST_PAIRS = 4_000_000
-"""Pairs of values that are folded at once."""
+"""How many pairs of values are folded at once."""
 NOTHING = 1e-40
-"""Probabilities below are left out of a distribution: together they stay far below what rounding loses."""
+"""Values less probable than this are left out of a distribution: all of them together are far below its rounding."""
 ROUNDING = 1e-15
-"""What is left of a probability after another was taken off may be rounding below."""
+"""A difference of two probabilities that is smaller than this may be nothing but rounding, and counts as 0."""
 DECIMALS = 9
 LARGEST = 2.0**53
 WHOLE = frozenset(["TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "20", "21", "23"])
@@ -78,7 +78,7 @@ class ClosedPlan:
 def plan_closed(
     sql: str, catalog: Catalog, uncertain: Mapping[tuple[str, ...], Uncertain], aggregates: str = SUMMARY
 ) -> ClosedPlan:
-    """Takes an aggregate query apart; refuses what is none, or has other parts than groups and simple aggregates."""
+    """Takes an aggregate query apart; refuses a query that has other parts than groups and simple aggregates."""
     if aggregates != SUMMARY:
         refuse('aggregates="rows"', "closed forms give one answer a group")
     tree = parse_select(sql, catalog.dialect, "the query")
@@ -189,7 +189,9 @@ def alternatives(found: LineageRows, known: Rows) -> Alternatives:
     rows, group = distinct[:, 1:], distinct[:, 0]
     used = rows >= 0
     block = np.where(used, known.block[np.maximum(rows, 0)], -1)
-    token = np.where(block >= 0, len(known.prob) + block, rows)  # rows of a block stand for the whole block
+    token = np.where(
+        block >= 0, len(known.prob) + block, rows
+    )  # all rows of a block have the same token, that of the block
     _check_apart(token, used, group, block)
     prob = np.where(used, known.prob[np.maximum(rows, 0)], 1.0).prod(axis=1)
     alone = (used.sum(axis=1) == 1) & (block[:, 0] >= 0)
@@ -208,7 +210,7 @@ def alternatives(found: LineageRows, known: Rows) -> Alternatives:
 
 
 def _check_apart(token: IntArray, used: Any, group: IntArray, block: IntArray) -> None:
-    """No uncertain row, and no block but for its alternatives, may stand in two alternatives of a group."""
+    """A refusal if an uncertain row, or a block beyond its own choice, is part of two alternatives of a group."""
     which, slot = np.nonzero(used)
     single = (used.sum(axis=1) == 1)[which] & (block[which, slot] >= 0)
     pairs = np.column_stack([group[which], token[which, slot]])
@@ -263,7 +265,8 @@ def _spread(
 ) -> Spread:  # fmt: skip
     """The distribution of one aggregate in the groups ``order``, given that they exist.
 
-    Where no row of a group exists the aggregate has the value of an empty group, so that much is taken off there.
+    The folded distribution also covers the worlds in which no row of the group exists, with the value of an empty
+    group. Their probability is taken off that value.
     """
     import pyarrow as pa
 
@@ -317,7 +320,7 @@ def _levels(values: FloatArray) -> tuple[FloatArray, IntArray]:
 
 
 def _whole(values: FloatArray) -> tuple[int, IntArray]:
-    """(scale, values times scale as whole numbers): the values have a last decimal in common, or there is a refusal."""
+    """(scale, values times scale as whole numbers), scale a power of ten; a refusal if none makes all of them whole."""
     for digits in range(DECIMALS + 1):
         scale = 10**digits
         rounded = np.rint(values * scale)
@@ -382,7 +385,7 @@ def total(choices: list[tuple[IntArray, FloatArray]]) -> Law:
         values, place = np.unique(np.append(worth, 0), return_inverse=True)
         weights = np.append(prob, max(0.0, 1.0 - float(prob.sum())))
         laws.append((values, np.bincount(place.reshape(-1), weights=weights).astype(np.float64)))
-    while len(laws) > 1:  # neighbours first, so that long distributions are folded few times
+    while len(laws) > 1:  # in pairs, so that each distribution is folded only a logarithmic number of times
         laws = [reduce(fold, laws[i : i + 2]) for i in range(0, len(laws), 2)]
     return laws[0] if laws else (np.zeros(1, np.int64), np.ones(1))
 
@@ -428,7 +431,7 @@ def _largest(choices: list[tuple[IntArray, FloatArray]]) -> tuple[IntArray, Floa
         place = np.searchsorted(values, np.array([v for v, _ in alone], dtype=np.int64))
         at = np.zeros(len(values) + 1)
         np.add.at(at, place, np.log(np.maximum(0.0, 1.0 - np.array([p for _, p in alone]))))
-        log_most = np.cumsum(at[::-1])[::-1][1:].copy()  # of all choices with a worth above
+        log_most = np.cumsum(at[::-1])[::-1][1:].copy()  # summed over all choices that have a worth above
         for v, p in choices:
             if len(v) > 1:
                 order = np.argsort(v)
