@@ -37,7 +37,8 @@ def save(data: str, path: Path) -> None:
     from PIL import Image
 
     path.parent.mkdir(exist_ok=True)
-    Image.open(io.BytesIO(base64.b64decode(data))).convert("RGB").quantize(256, dither=Image.Dither.NONE).save(path, optimize=True)
+    drawn = Image.open(io.BytesIO(base64.b64decode(data))).convert("RGB")
+    drawn.quantize(256, dither=Image.Dither.NONE).save(path, optimize=True)
     print(f"{path.name}: {path.stat().st_size / 1000:.0f} kB")
 
 
