@@ -1,4 +1,4 @@
-"""Logic programs beside ProbLog itself: paths in grids and in a random graph, from the text of the program to the answer.
+"""Logic programs beside ProbLog itself: paths in grids and in a random graph, from a program's text to its answer.
 
 Each solver runs in a process of its own under a limit of ``SECONDS`` by the clock; seconds are those of the processor,
 of that process and those it starts. Writes results/logic.csv. Run by hand: ``python benchmarks/logic.py``.

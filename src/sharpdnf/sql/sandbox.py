@@ -58,7 +58,7 @@ STARTING = 120.0
 """Seconds for starting a worker and loading tables, which no stranger's text takes part in."""
 START = (
     "import sys; at = next((i for i, p in enumerate(sys.path) if p.endswith('-packages')), len(sys.path)); "
-    "sys.path.insert(at, sys.argv[1]); from sharpdnf.sql.sandbox_worker import serve; serve()"
+    "sys.path.insert(at, sys.argv[1]); import importlib; importlib.import_module(sys.argv[2]).serve()"
 )
 RAISED = (
     "SQLError",
@@ -317,23 +317,30 @@ class SandboxAnswers(Answers):
         return Reasons([Reason(**reason) for reason in said["reasons"]], measure)
 
 
+def isolated(module: str) -> tuple[list[str], dict[str, Any]]:
+    """The command, and the options of Popen, that start ``serve()`` of a module of this package in a fresh interpreter
+    that sees neither the environment nor the current folder and talks over its standard input and output."""
+    home = Path(__file__).resolve().parents[2]
+    kept = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH") if name in os.environ}
+    single = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    options: dict[str, Any] = {
+        "stdin": subprocess.PIPE,
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.DEVNULL,
+        "cwd": "/",
+        "close_fds": True,
+        "start_new_session": True,
+        "env": {**kept, **single, "MALLOC_ARENA_MAX": "2", "HOME": "/nonexistent", "LC_ALL": "C.UTF-8", "TZ": "UTC"},
+    }
+    return [sys.executable, "-I", "-c", START, str(home), module], options
+
+
 class _Worker:
     """The process and its pipes."""
 
     def __init__(self) -> None:
-        home = Path(__file__).resolve().parents[2]
-        kept = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH") if name in os.environ}
-        single = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-        self.process = subprocess.Popen(
-            [sys.executable, "-I", "-c", START, str(home)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            cwd="/",
-            close_fds=True,
-            start_new_session=True,
-            env={**kept, **single, "MALLOC_ARENA_MAX": "2", "HOME": "/nonexistent", "LC_ALL": "C.UTF-8", "TZ": "UTC"},
-        )
+        command, options = isolated("sharpdnf.sql.sandbox_worker")
+        self.process = subprocess.Popen(command, **options)
         assert self.process.stdin is not None and self.process.stdout is not None
         self._in, self._out = self.process.stdin.fileno(), self.process.stdout.fileno()
         for pipe in (self._in, self._out):
