@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from sharpdnf.serve.failure import INTERNAL, LATE, UNPROCESSABLE, Failure, failure_of
-from sharpdnf.sql.sandbox import HEADER, MOST_JSON, isolated
+from sharpdnf.sql.sandbox_process import HEADER, MOST_JSON, isolated
 
 GRACE = 1.0
 """Seconds beyond the limit that a worker has to say by itself that time is up."""
