@@ -10,7 +10,7 @@ from pathlib import Path
 
 from browser import Page, service
 
-PICTURES = Path(__file__).resolve().parent / "pictures"
+PICTURES = Path(__file__).resolve().parent.parent / "docs" / "pictures"
 WIDTH = 1280
 
 
