@@ -24,7 +24,7 @@ from sharpdnf.sql.answers import Answers
 from sharpdnf.sql.backends.duckdb import DuckDB
 from sharpdnf.sql.backends.names import quoted
 from sharpdnf.sql.database import ProbDB
-from sharpdnf.sql.sandbox import from_bytes, to_bytes
+from sharpdnf.sql.sandbox_process import from_bytes, to_bytes
 from sharpdnf.sql.uncertain import SLACK, UncertainRow
 from sharpdnf.sql.ways import CIRCUIT, CLOSED, LINEAGE, NETWORK, WAYS, WORLDS
 from sharpdnf.sql.whatif import WhatIf

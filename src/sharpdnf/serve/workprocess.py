@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from sharpdnf.serve.failure import INTERNAL, LATE, UNPROCESSABLE, Failure, failure_of
-from sharpdnf.sql.sandbox import HEADER, MOST_JSON, isolated
+from sharpdnf.sql.sandbox_process import HEADER, MOST_JSON, isolated
 
 STARTING = 120.0
 """Seconds for starting a process and loading tables."""

@@ -20,7 +20,7 @@ from sharpdnf.circuit import Circuit
 from sharpdnf.errors import LimitError, SharpDNFError, SQLError
 from sharpdnf.sql.answers import Answers
 from sharpdnf.sql.database import ProbDB
-from sharpdnf.sql.sandbox import HEADER, from_bytes, to_bytes
+from sharpdnf.sql.sandbox_process import HEADER, from_bytes, to_bytes
 
 KEPT = 16
 """How many of the last answers are kept, so that their lineage and reasons can be asked for."""
