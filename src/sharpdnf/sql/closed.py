@@ -45,7 +45,7 @@ ROUNDING = 1e-15
 """What is left of a probability after another was taken off may be rounding below."""
 DECIMALS = 9
 LARGEST = 2.0**53
-WHOLE = frozenset(["TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "20", "21", "23"])
+WHOLE = frozenset(["TINYINT", "SMALLINT", "INT", "INTEGER", "BIGINT", "HUGEINT", "20", "21", "23"])
 """Types of results that are whole numbers, as the databases call them."""
 NUMBERS = WHOLE | frozenset(["FLOAT", "DOUBLE", "DECIMAL", "700", "701", "1700"])
 TRUTH = frozenset(["BOOLEAN", "16"])
