@@ -145,6 +145,38 @@ def test_a_class_name_that_means_two_things_is_found(tmp_path: Path) -> None:
     assert twice == {"Network": ["fronts/model.py", "learn/model.py"]}
 
 
+MIRRORS = [("cli", ""), ("sql/bind", "sql/rewrite")]
+"""Rooms in which the same name is the same subject: a command shows its room, and two passes treat one construct."""
+
+
+def module_homes(package: Path) -> dict[str, list[str]]:
+    """The folders that hold a module of each name, but those of a mirror only once."""
+    homes: dict[str, list[str]] = {}
+    for path in sorted(package.rglob("*.py")):
+        if path.stem not in ("__init__", "__main__"):
+            homes.setdefault(path.stem, []).append(path.parent.relative_to(package).as_posix())
+    for folders in homes.values():
+        for shown, subject in MIRRORS:
+            if shown in folders and any(f.startswith(subject) for f in folders if f != shown):
+                folders.remove(shown)
+    return homes
+
+
+def test_a_module_name_means_one_thing_in_the_whole_package() -> None:
+    homes = module_homes(PACKAGE)
+    assert len(homes) > 100
+    assert not {name: folders for name, folders in homes.items() if len(folders) > 1}
+
+
+def test_a_module_name_that_means_two_things_is_found(tmp_path: Path) -> None:
+    for room in ("fronts", "sql", "cli", "sql/bind", "sql/rewrite"):
+        (tmp_path / room).mkdir()
+    for module in ("fronts/x", "sql/x", "sql/bind/query", "sql/rewrite/query", "cli/sql", "sql/rewrite/sql"):
+        (tmp_path / f"{module}.py").write_text("")
+    twice = {name: folders for name, folders in module_homes(tmp_path).items() if len(folders) > 1}
+    assert twice == {"x": ["fronts", "sql"]}
+
+
 def test_public_names_are_not_modules() -> None:
     """Importing a module sets the package's attribute of that name, whatever was there."""
     assert not set(sharpdnf.__all__) & {path.stem for path in PACKAGE.glob("*.py")}

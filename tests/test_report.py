@@ -14,7 +14,7 @@ import pytest
 
 from sharpdnf.errors import CheckpointError
 from sharpdnf.paper import report
-from sharpdnf.paper.rows import Row, Runtime, Trace, read_records, write_records
+from sharpdnf.paper.records import Row, Runtime, Trace, read_records, write_records
 
 
 def make_row(model: str, name: str, n: int, w: int, error: float, *, index: int = 0) -> Row:

@@ -13,8 +13,8 @@ from sql_worlds import create, declared, random_world
 
 import sharpdnf
 from sharpdnf.errors import UnsupportedSQL
-from sharpdnf.sql.aggregates import AggregateAnswers
 from sharpdnf.sql.closed import total
+from sharpdnf.sql.distributions import AggregateAnswers
 
 NUMERIC = ("duckdb", "postgres")
 SHAPES: list[tuple[str, tuple[str, ...]]] = [

@@ -31,9 +31,9 @@ from sharpdnf.engines.registry import refuse_options
 from sharpdnf.errors import InvalidFormula, LimitError, did_you_mean
 from sharpdnf.estimate import Estimate, Limit
 from sharpdnf.fronts.cutsets import MAX_NODES, CutSets, find_cut_sets, is_coherent, restricted
-from sharpdnf.fronts.expressions import Evaluator, constant, is_random
 from sharpdnf.fronts.implicants import find_implicants
 from sharpdnf.fronts.importance import exact_importance, sampled_importance
+from sharpdnf.fronts.quantities import Evaluator, constant, is_random
 from sharpdnf.fronts.safexml import shown
 from sharpdnf.fronts.treefiles import contents, read_model
 from sharpdnf.fronts.treemodel import (

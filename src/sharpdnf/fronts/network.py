@@ -342,7 +342,7 @@ def draw(
     timeout: float | None = None,
 ) -> None:
     """Writes a picture of the network, links coloured by their Birnbaum importance, as SVG or PNG by the name's end."""
-    from sharpdnf.fronts import picture
+    from sharpdnf.fronts import network_picture
 
     network = read_network(edges, directed=directed, node_prob=node_prob)
     question = ask(network, source, target, terminals, hops)
@@ -350,9 +350,9 @@ def draw(
     marked = question.terminals if len(question.terminals) < network.num_nodes else ()
     out = Path(path)
     if out.suffix == ".png":
-        picture.draw_png(network, slope, marked, out)
+        network_picture.draw_png(network, slope, marked, out)
     elif out.suffix == ".svg":
-        out.write_text(picture.draw_svg(network, slope, marked), encoding="utf-8")
+        out.write_text(network_picture.draw_svg(network, slope, marked), encoding="utf-8")
     else:
         raise ValueError(f"a picture's name ends in .svg or .png, not {out.name!r}")
 

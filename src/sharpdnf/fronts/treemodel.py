@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from sharpdnf.builder import Builder, Gate
 from sharpdnf.circuit import Circuit
 from sharpdnf.errors import ParseError
-from sharpdnf.fronts.expressions import Expression
+from sharpdnf.fronts.quantities import Expression
 from sharpdnf.fronts.safexml import Place, shown
 
 NOT_COHERENT = ("not", "nand", "nor", "xor", "iff", "imply", "cardinality")

@@ -22,7 +22,7 @@ from sharpdnf.dnf import FloatArray
 from sharpdnf.drawing import new_figure, save_figure
 from sharpdnf.errors import CheckpointError
 from sharpdnf.files import write_atomically
-from sharpdnf.paper.rows import Row, Runtime, Trace, read_records
+from sharpdnf.paper.records import Row, Runtime, Trace, read_records
 
 THRESHOLDS = (0.02, 0.05, 0.10, 0.15)
 Accuracies = tuple[float, float, float, float]

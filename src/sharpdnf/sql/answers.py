@@ -15,11 +15,11 @@ from sharpdnf.errors import SQLError, did_you_mean, needs_extra
 from sharpdnf.sql.backends.columns import readable
 from sharpdnf.sql.backends.protocol import Clauses, LineageRows
 from sharpdnf.sql.counting import Counts
-from sharpdnf.sql.emit.circuits import AnyFormulas, CircuitFormulas
+from sharpdnf.sql.emit.circuit_batch import AnyFormulas, CircuitFormulas
 from sharpdnf.sql.emit.lineage import Rows
 from sharpdnf.sql.expected import Expected
 from sharpdnf.sql.explain import circuit_shares, influences, shares
-from sharpdnf.sql.picture import to_dot, to_json, to_svg
+from sharpdnf.sql.lineage_picture import to_dot, to_json, to_svg
 from sharpdnf.sql.reasons import MEASURES, Reason, Reasons
 from sharpdnf.sql.ways import LINEAGE, Route
 

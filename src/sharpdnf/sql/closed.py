@@ -20,18 +20,18 @@ import numpy as np
 from sqlglot import exp
 
 from sharpdnf.dnf import FloatArray, IntArray
-from sharpdnf.sql.aggregates import AggregateAnswers, Groups, Spread, aggregates_in, read_groups
 from sharpdnf.sql.backends.protocol import Catalog, LineageRows, Uncertain
 from sharpdnf.sql.backends.rows import sorted_keys
 from sharpdnf.sql.computed import SortKey
 from sharpdnf.sql.counting import SUMMARY, Counts
+from sharpdnf.sql.distributions import AggregateAnswers, Groups, Spread, aggregates_in, read_groups
 from sharpdnf.sql.emit.lineage import Rows
 from sharpdnf.sql.parse.faithful import check_faithful
 from sharpdnf.sql.parse.text import parse_select, written_back
 from sharpdnf.sql.plan import Plan, make_plan
 from sharpdnf.sql.refusal import refuse
 from sharpdnf.sql.ways import Route
-from sharpdnf.sql.worlds.ordering import sort_keys
+from sharpdnf.sql.worlds.outer_order import sort_keys
 
 if TYPE_CHECKING:
     from sharpdnf.sql.database import ProbDB

@@ -19,11 +19,11 @@ import numpy as np
 from sharpdnf.dnf import IntArray
 from sharpdnf.errors import SQLError
 from sharpdnf.sql.backends.names import quoted
-from sharpdnf.sql.circuits import count_circuits
+from sharpdnf.sql.circuit_counting import count_circuits
 from sharpdnf.sql.counting import Counts, Options
-from sharpdnf.sql.emit.circuits import Circuits, Conditioned
-from sharpdnf.sql.emit.closed import rows_below
+from sharpdnf.sql.emit.circuit_batch import Circuits, Conditioned
 from sharpdnf.sql.emit.gates import Gates
+from sharpdnf.sql.emit.independent_gates import rows_below
 from sharpdnf.sql.emit.lineage import Rows
 
 

@@ -22,7 +22,7 @@ from sharpdnf.dnf import IntArray
 from sharpdnf.sql.backends.protocol import LineageRows, Shape
 from sharpdnf.sql.backends.spark_rows import lineage_rows, new_answers
 from sharpdnf.sql.counting import Options, count_batch
-from sharpdnf.sql.emit.circuits import AnyFormulas, CircuitFormulas, Countable, formulas_of
+from sharpdnf.sql.emit.circuit_batch import AnyFormulas, CircuitFormulas, Countable, formulas_of
 from sharpdnf.sql.emit.events import Events
 from sharpdnf.sql.emit.lineage import Rows
 from sharpdnf.sql.evidence import conditioned

@@ -15,10 +15,10 @@ import numpy as np
 from sqlglot import exp
 
 from sharpdnf.errors import SQLError
-from sharpdnf.sql.aggregates import AggregateAnswers, Groups, Spread
 from sharpdnf.sql.answers import Answers
 from sharpdnf.sql.backends.protocol import Backend, Catalog
 from sharpdnf.sql.counting import Counts
+from sharpdnf.sql.distributions import AggregateAnswers, Groups, Spread
 from sharpdnf.sql.expected import Expected
 from sharpdnf.sql.ordering import choose_answers
 from sharpdnf.sql.outermost import AGGREGATE_OF, COMPUTED, EXPECTED, HIDDEN, Outermost, is_call, take_apart

@@ -9,13 +9,13 @@ from sqlglot import exp
 
 from sharpdnf.dnf import DNF, FloatArray, IntArray
 from sharpdnf.errors import SQLError
-from sharpdnf.sql.aggregates import AggregateAnswers, Groups, Spread
 from sharpdnf.sql.answers import Answers
 from sharpdnf.sql.computed import SortKey
 from sharpdnf.sql.counting import Counts
+from sharpdnf.sql.distributions import AggregateAnswers, Groups, Spread
 from sharpdnf.sql.ordering import order_of
 from sharpdnf.sql.ways import Route
-from sharpdnf.sql.worlds.ordering import sort_keys
+from sharpdnf.sql.worlds.outer_order import sort_keys
 from sharpdnf.sql.worlds.play import Played
 
 if TYPE_CHECKING:
