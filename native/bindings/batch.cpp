@@ -1,3 +1,4 @@
+// What Python calls for many formulas at once: `count_batch`, with one array a field of the answers.
 #include <algorithm>
 
 #include "batch.hpp"

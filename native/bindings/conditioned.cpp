@@ -1,3 +1,4 @@
+// What Python calls of the approximation that conditions on a few variables.
 #include "conditioned.hpp"
 #include "arrays.hpp"
 

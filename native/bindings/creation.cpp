@@ -1,3 +1,4 @@
+// What Python calls for rare failures of a network: the scale of the estimator, and its draws.
 #include "creation.hpp"
 
 #include "results.hpp"

@@ -1,3 +1,4 @@
+// What Python calls of minimal cut sets: the diagram, and the sets in it by size, by probability or one by one.
 #include "results.hpp"
 
 #include "cutsets.hpp"

@@ -1,3 +1,4 @@
+// What Python calls of the exact methods: the cost foreseen, the answer, the circuit, and sums over factors.
 #include "results.hpp"
 
 #include <nanobind/stl/optional.h>

@@ -1,3 +1,4 @@
+// What Python calls of ground logic programs: worlds drawn, and how often each query holds in them.
 #include "fixpoint.hpp"
 
 #include <nanobind/stl/vector.h>

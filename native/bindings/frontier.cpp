@@ -1,3 +1,4 @@
+// What Python calls of the frontier method: an order of the links, and the run along it.
 #include "frontier.hpp"
 
 #include <nanobind/stl/optional.h>

@@ -1,3 +1,4 @@
+// What Python calls of the generators of random formulas.
 #include "results.hpp"
 
 #include "generate.hpp"

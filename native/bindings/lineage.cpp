@@ -1,3 +1,4 @@
+// What Python calls of lineage: columns of a query's result in, clauses of formulas out.
 #include "lineage.hpp"
 
 #include <nanobind/stl/vector.h>

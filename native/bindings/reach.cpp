@@ -1,3 +1,4 @@
+// What Python calls for reachability: worlds drawn, and how often the terminals are connected in them.
 #include "reach.hpp"
 
 #include <nanobind/stl/vector.h>

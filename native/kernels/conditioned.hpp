@@ -1,4 +1,5 @@
-// Conditioning on K variables, clauses independent in each of the 2^K cases:
+// An approximation: K variables are conditioned on, and clauses count as independent in each of the 2^K cases.
+//
 //   P ~ sum over cases x of P(x) * (1 - prod over clauses C compatible with x of (1 - p(C | x))).
 // A clause asks of each conditioned variable nothing, true or false: one of 3^K patterns. log(1 - p(C | x)) is the
 // same in all compatible cases, so it is added to the clause's pattern once, and one zeta transform, variable by

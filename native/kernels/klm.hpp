@@ -1,4 +1,6 @@
-// The self-adjusting coverage algorithm of Karp, Luby and Madras (1989), as the Neural#DNF paper states it:
+// The self-adjusting coverage algorithm of Karp, Luby and Madras (1989), as the Neural#DNF paper states it.
+//
+// A trial:
 //   if there is no current assignment, draw clause i with probability p(C_i)/S and an assignment that satisfies it;
 //   draw clause k uniformly: if the assignment satisfies it, ++N and forget the assignment;
 // after tau trials return tau S / (m N). Variables get a value only when a clause reads them.

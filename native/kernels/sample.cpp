@@ -1,3 +1,4 @@
+// The inner loops of sample.hpp: a block of 512 draws, from choosing a group to counting the successes.
 #include "sample.hpp"
 
 #include <algorithm>

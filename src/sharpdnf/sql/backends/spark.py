@@ -1,6 +1,4 @@
-"""Spark: numbered rows in files that are written once (``spark_store.py``), names from its catalog, lineage as a
-DataFrame.
-"""
+"""Spark: numbered rows in files that are written once, names from its catalog, lineage as a DataFrame."""
 
 from __future__ import annotations
 
