@@ -27,7 +27,7 @@ LAYERS = [
     "engines",
     "analysis circuit_analysis sensitivity shapley torch",
     "fronts sql",
-    "paper",
+    "paper serve",
     "cli",
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names.split()}

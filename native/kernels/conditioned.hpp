@@ -63,7 +63,7 @@ inline double conditioned(const Formula &f, int k, Poll &poll) {
     // Clauses this unlikely vanish beside 1 in a sum of log(1 - p), though what they are conditioned on may be as
     // unlikely as they are: then the p themselves are summed too, with a wider exponent.
     const bool tiny = *least < -600.0;
-    for (auto &p : prob) p = std::exp(p - log_max);  // relative: scores do not underflow
+    for (auto &p : prob) p = std::exp(p - log_max);  // relative to the largest, so that scores do not underflow
     const auto chosen = influential_variables(f, prob, k, pace);
     k = static_cast<int>(chosen.size());
 

@@ -285,7 +285,8 @@ class CutSets {
             Visit &v = stack.back();
             const Node n = nodes_[v.f];
             if (v.stage == 0) {
-                const double slack = 1e-9;  // the last word is the caller's, who multiplies
+                const double slack =
+                    1e-9;  // the caller multiplies the probabilities and drops what is still below the cut-off
                 const auto found = known.find({v.f, v.t});
                 if (n.worst >= v.t - slack)
                     result = v.f;

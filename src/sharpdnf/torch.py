@@ -34,7 +34,7 @@ from sharpdnf.errors import InvalidFormula, LimitError, NotMetWarning
 from sharpdnf.estimate import Limit, check_tolerance
 
 OPERATIONS = 5_000_000
-"""What a compilation may cost: half a second for a formula that does not compile."""
+"""How many operations a compilation may take; a formula that does not compile is given up after about half a second."""
 MAX_MODELS = 1 << 18
 """The most models for one gradient, unless the caller says otherwise."""
 
@@ -71,7 +71,7 @@ class Probability(torch.nn.Module):
         timeout: float | None = None,
         threads: int | None = None,
     ) -> None:
-        """``exact=True`` insists on compiling, whatever it takes; ``exact=False`` on samples.
+        """Compiles the formulas. ``exact=True`` compiles each whatever it takes; ``exact=False`` draws samples of all.
 
         ``threads`` None means as many as torch uses itself.
         """
@@ -192,7 +192,9 @@ def _as_rows(values: torch.Tensor) -> FloatArray:
 
 
 def _check(rows: FloatArray) -> None:
-    if rows.size and not (rows.min() >= 0.0 and rows.max() <= 1.0):  # of numbers of which one is NaN both are NaN
+    if rows.size and not (
+        rows.min() >= 0.0 and rows.max() <= 1.0
+    ):  # the least and the largest are NaN if any entry is, and fail the comparison
         row, variable = (int(i) for i in np.argwhere(~((rows >= 0.0) & (rows <= 1.0)))[0])
         raise ValueError(f"row {row}, variable {variable}: {rows[row, variable]} is not a probability in [0, 1]")
 
@@ -273,13 +275,13 @@ class _Sampled:
         slopes = np.where(spread, (found.prob - inner) / (inner * (1.0 - inner)), 0.0)
         for v in np.flatnonzero(~spread).tolist():
             slopes[v] = self._at_the_end(prob, v, found, models, limit)
-        if not log:  # the two factors are from different draws, so their product has no bias either
+        if not log:  # P and the gradient of log P come from different draws, so their product has no bias either
             other = self._draw(prob, models, limit)
             slopes *= 0.0 if other is None else math.exp(other.log_prob)
         return slopes, needed <= most
 
     def _at_the_end(self, prob: FloatArray, v: int, here: SampledMarginals, models: int, limit: Limit) -> float:
-        """d log P / d p_v at p_v = 0 or 1, of which models cannot tell: P with v flipped over P, less 1, and its sign.
+        """d log P / d p_v at p_v = 0 or 1, where models all agree in v: (P with v flipped) / P - 1, with a sign.
 
         The mean number of draws that a success takes is 1 / P(success), so N / k has no bias as an estimate of it, and
         (k - 1) / (N - 1) none as one of P(success); the two are from different draws.
@@ -294,7 +296,7 @@ class _Sampled:
         return (1.0 - 2.0 * float(prob[v])) * (ratio - 1.0)
 
     def _draw(self, prob: FloatArray, successes: int, limit: Limit) -> SampledMarginals | None:
-        """So many models and what they tell; None if the formula is impossible."""
+        """Draws so many models of the formula; None if it has none."""
         seed = int(torch.randint(2**62, ()).item())
         formula = self.formula.with_prob(prob)
         if isinstance(formula, Circuit):
@@ -325,9 +327,9 @@ def models_needed(posterior: FloatArray, prob: FloatArray, drawn: int, epsilon: 
     """
     spread = (prob > 0.0) & (prob < 1.0)
     p, q = prob[spread], posterior[spread]
-    moved = q != p  # a variable that no model needed is known to have no slope
+    moved = q != p  # a variable that no clause of a model read has no influence
     scale = 1.0 / (p[moved] * (1.0 - p[moved]))
-    # Of a rare variable no model may have shown itself: it varies at least as it does without the formula, or nearly.
+    # No drawn model may have shown a rare variable, so its variance counts as at least that without the formula.
     spread_of = np.maximum(q[moved] * (1.0 - q[moved]), p[moved] * (1.0 - p[moved]))
     variance = float(np.sum(spread_of * scale**2))
     length = float(np.sqrt(np.sum((q[moved] - p[moved]) ** 2 * scale**2)))

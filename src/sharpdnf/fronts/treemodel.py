@@ -169,7 +169,7 @@ class Assembler:
         elif f.kind == "cardinality":
             out = b.atleast(f.low, *args) & ~b.atleast(f.high + 1, *args)
         else:
-            out = args[0]  # not
+            out = args[0]  # of a "not": it is negated below
         return ~out if f.kind in ("not", "nand", "nor") else out
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from sharpdnf.sql.database import ProbDB
     from sharpdnf.sql.module import AnswersModule, Lineage
+    from sharpdnf.sql.whatif import WhatIf
 
 COLUMNS = ("prob", "lower", "upper", "guarantee", "engine", "num_clauses")
 
@@ -284,6 +286,34 @@ class Answers:
         numbers = uncertain_rows(lineages)
         names = self._database.row_names(numbers, self._reading)
         return AnswersModule(lineages, numbers, names, self._known, **options)
+
+    def what_if(self, index: int) -> WhatIf:
+        """One answer as a function of the probabilities of its uncertain rows; compiled once, so calls are quick."""
+        from sharpdnf.sql.whatif import WhatIf
+
+        self._check(index)
+        if type(self) is not Answers or self.given:
+            raise SQLError(
+                "what if, and which rows matter, can be asked of answers that have a lineage of their own: ask without "
+                "evidence, and for rows rather than for aggregates of them"
+            )
+        number = int(self._formula_of_answer[index])
+        if isinstance(self._formulas, CircuitFormulas) and number >= 0:
+            return WhatIf.of_circuit(self._formulas.batch, number, self._known)
+        clauses = self._clauses(index)
+        if isinstance(clauses, bool):
+            raise SQLError("this answer depends on no uncertain row: there is nothing to change")
+        return WhatIf.of_clauses(clauses, self._known)
+
+    def clause_rows(self, index: int, most: int) -> list[list[int]] | None:
+        """The numbers of the uncertain rows of the first ``most`` clauses; None where the lineage is a circuit."""
+        self._check(index)
+        clauses = None if isinstance(self._formulas, CircuitFormulas) else self._clauses(index)
+        if clauses is None or isinstance(clauses, bool):
+            return None
+        ends = clauses.indptr[: most + 1].tolist()
+        rows = (clauses.literals[: ends[-1]] >> 1).tolist()
+        return [rows[a:b] for a, b in pairwise(ends)]
 
     def _lineage(self, index: int) -> Lineage:
         """What an answer needs, in terms of the numbers of uncertain rows; negation makes it a circuit."""

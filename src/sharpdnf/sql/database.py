@@ -35,13 +35,14 @@ from sharpdnf.sql.ordering import choose_answers, first_answers
 from sharpdnf.sql.parse.faithful import standing
 from sharpdnf.sql.plan import Plan, make_plan
 from sharpdnf.sql.planned import Planned
+from sharpdnf.sql.probability import RowProbability, read_probability
 from sharpdnf.sql.reach import Links, Reach, make_reach, network_answers, read_links
 from sharpdnf.sql.refusal import refuse
 from sharpdnf.sql.rewrite.context import NUMBER
 from sharpdnf.sql.spoken import Spoken, check_groups, finish, read_spoken
 from sharpdnf.sql.summed import SummedAnswers, summed
 from sharpdnf.sql.topk import decide
-from sharpdnf.sql.uncertain import COPY
+from sharpdnf.sql.uncertain import COPY, UncertainRow
 from sharpdnf.sql.ways import CIRCUIT, CLOSED, LINEAGE, NETWORK, WORLDS, Route, choose
 from sharpdnf.sql.worlds.play import NotKeptApart, play
 from sharpdnf.sql.worlds.played_answers import group_answers, row_answers
@@ -145,6 +146,18 @@ class ProbDB:
         with watched(self.backend):
             self._check_open()
             return self.declared.row_names(rows, reading)
+
+    def row_values(self, rows: IntArray, reading: int) -> dict[int, UncertainRow]:
+        """The uncertain rows of these numbers, which are those of a reading; without negative ones, which are none."""
+        with watched(self.backend):
+            self._check_open()
+            return self.declared.row_values(rows, reading)
+
+    def row_probability(self, table: str, prob: str) -> RowProbability:
+        """What ``uncertain(table, prob=prob)`` would make of ``prob``, checked; whatever the values in the rows are."""
+        with watched(self.backend):
+            self._check_open()
+            return read_probability(prob, self.declared.relation(table), self.backend)
 
     def _choose(
         self, query: str, options: Options, way: str | None = None, after: Route | None = None

@@ -26,12 +26,12 @@ from sharpdnf.sql.parse.text import parse_select
 from sharpdnf.sql.uncertain import (
     COPY,
     Declared,
+    UncertainRow,
     changed,
     check_present,
     copy_path,
     current,
     declare,
-    describe_row,
     drop,
     fetch_rows,
     layout,
@@ -248,9 +248,7 @@ class Declarations:
 
         A negative number is an inner choice of a block, which is no row; they are called ``choice1``, ``choice2``, ...
         """
-        names = self._names(rows) if reading == self.readings else {}
-        if not names.keys() >= {int(row) for row in rows if row >= 0}:
-            raise SQLError("the uncertain tables have changed since the query: ask it again")
+        names = {number: str(row) for number, row in self.row_values(rows, reading).items()}
         choices = 0
         result = []
         for row in rows:
@@ -258,9 +256,16 @@ class Declarations:
             result.append(names[int(row)] if row >= 0 else f"choice{choices}")
         return result
 
-    def _names(self, rows: IntArray) -> dict[int, str]:
-        """The names of those rows of which the database can still tell what they were."""
-        names: dict[int, str] = {}
+    def row_values(self, rows: IntArray, reading: int) -> dict[int, UncertainRow]:
+        """The rows by their numbers, which are those of a reading; an error if one cannot be told any more."""
+        found = self._still_known(rows) if reading == self.readings else {}
+        if not found.keys() >= {int(row) for row in rows if row >= 0}:
+            raise SQLError("the uncertain tables have changed since the query: ask it again")
+        return found
+
+    def _still_known(self, rows: IntArray) -> dict[int, UncertainRow]:
+        """Those rows of which the database can still tell what they were."""
+        known: dict[int, UncertainRow] = {}
         tables = list(self.tables.values())
         present = self._backend.present([copy_path(self._backend, declared.copy) for declared in tables])
         for declared, there in zip(tables, present, strict=True):
@@ -272,5 +277,6 @@ class Declarations:
             columns = tuple(c for c in declared.uncertain.relation.columns if c != declared.uncertain.prob)
             for start in range(0, len(mine), NAMED_AT_ONCE):
                 found = fetch_rows(self._backend, declared, mine[start : start + NAMED_AT_ONCE], columns)
-                names.update({n: f"{declared.name}({describe_row(columns, row)})" for n, row in found.items()})
-        return names
+                for n, values in found.items():
+                    known[n] = UncertainRow(declared.name, n - declared.base, columns, values)
+        return known

@@ -23,6 +23,7 @@ from sharpdnf.circuit import Circuit
 from sharpdnf.dnf import DNF, IntArray
 from sharpdnf.engines.front import make_seed
 from sharpdnf.errors import SQLError
+from sharpdnf.sql.absorbed import LEAST
 from sharpdnf.sql.answers import COLUMNS, Answers, unique_names
 from sharpdnf.sql.backends.protocol import Clauses, Placed
 from sharpdnf.sql.counting import Counts, Options
@@ -41,9 +42,10 @@ if TYPE_CHECKING:
 
     from sharpdnf.sql.database import ProbDB
 
-MOST = "spark.sharpdnf.mostClauses"
-"""The setting of Spark that limits the clauses of one answer."""
-MOST_DEFAULT = 10_000_000
+MOST = "spark.sharpdnf.mostClauses", 10_000_000
+"""The setting of Spark that limits the clauses of one answer, and its usual value."""
+MANY = "spark.sharpdnf.manyClauses", 1_000_000
+"""That from which on superfluous clauses are dropped before the rest is moved, if an answer has so many."""
 Stage = Callable[[str], None]
 
 
@@ -67,18 +69,20 @@ def count_in_place(
     session, reported = backend.connection, backend.reported
     shown = plan.shape.names()[0]
     found = placed.frame.persist()
-    most = int(session.conf.get(MOST, str(MOST_DEFAULT)))
+    most, many = (int(session.conf.get(name, str(usual))) for name, usual in (MOST, MANY))
     ends = None if options.timeout is None else time.time() + options.timeout
     seeded = options.replace(rng=make_seed(options.rng), deadline=None, progress=None, threads=None)
     told_events = None if events is None else session.sparkContext.broadcast((events, parts))
-    work = Work(plan.shape, sent(session, known), seeded, ends, most, told_events)
+    work = Work(plan.shape, sent(session, known), seeded, ends, most, told_events, min(many, LEAST))
     try:
         with reported():
-            found.count()
+            rows = found
+            if found.count() >= many and _largest(found, shown) >= many:
+                rows = found.mapInArrow(work.lightened, found.schema)
             stage("lineage")
             number = int(session.conf.get("spark.sql.shuffle.partitions"))
-            order = [found[name].asc_nulls_last() for name in shown]
-            rows = found.repartitionByRange(number, *order).sortWithinPartitions(*order).persist()
+            order = [rows[name].asc_nulls_last() for name in shown]
+            rows = rows.repartitionByRange(number, *order).sortWithinPartitions(*order).persist()
             rows.count()
             stage("shuffle")
             told = rows.mapInArrow(work.survey, "part long, answers long, large string").collect()
@@ -89,7 +93,7 @@ def count_in_place(
     if large:
         rows.unpersist()
         raise SQLError(
-            f"the answer ({large[0]}) has more than {most} clauses, too many for one executor: set {MOST} higher if "
+            f"the answer ({large[0]}) has more than {most} clauses, too many for one executor: set {MOST[0]} higher if "
             "its memory allows (about 100 bytes a clause), or ask for less, such as one more column in the select list"
         )
     sizes = np.zeros(max((row.part for row in told), default=-1) + 1, dtype=np.int64)
@@ -101,6 +105,13 @@ def count_in_place(
     if ends is not None:
         answers.counted()
     return answers
+
+
+def _largest(found: DataFrame, shown: list[str]) -> int:
+    """How many clauses the largest answer has; they are counted where they are, and only the numbers moved."""
+    row = found.groupBy(*shown).count().agg({"count": "max"}).first()
+    assert row is not None, "an aggregate has one row"
+    return int(row[0] or 0)
 
 
 KEPT: dict[int, tuple[Rows, Broadcast[Rows]]] = {}

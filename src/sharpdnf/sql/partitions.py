@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sharpdnf.dnf import IntArray
+from sharpdnf.sql.absorbed import LEAST, without_superfluous
 from sharpdnf.sql.backends.protocol import LineageRows, Shape
 from sharpdnf.sql.backends.spark_rows import lineage_rows, new_answers
 from sharpdnf.sql.counting import Options, count_batch
@@ -90,6 +91,8 @@ class Work:
     most: int
     events: Broadcast[tuple[Events, IntArray | None]] | None = None
     """What the numbers in lineage columns stand for if not for rows, and what must hold by the evidence, if any."""
+    least: int = LEAST
+    """Clauses of an answer from which on superfluous ones are dropped before they are moved."""
     firsts: tuple[int, ...] = ()
     """The number of the first answer of each partition."""
     wanted: int | None = None
@@ -110,6 +113,11 @@ class Work:
         assert isinstance(formulas, CircuitFormulas), "evidence comes with events"
         batch = formulas.batch
         return conditioned(batch.gates, batch.outputs, parts, batch.rows)
+
+    def lightened(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows of a partition before they are moved, without clauses that others of the answer make superfluous."""
+        shown, _, lineage, _ = self.shape.names()
+        return without_superfluous(batches, shown, lineage, CHUNK, self.least)
 
     def survey(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """One row: the partition, how many answers it has, and the answer that is too large or NULL."""
