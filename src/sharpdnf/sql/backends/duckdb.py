@@ -391,7 +391,7 @@ class DuckDB:
     def restart(self) -> None:
         """Begins the transaction of a snapshot again if an interrupted statement has aborted it."""
         try:
-            self.connection.execute("SELECT 1")
+            self.connection.execute("SELECT 1").fetchall()
         except duckdb.Error:
             if self._in_snapshot:
                 self._roll_back()

@@ -39,6 +39,7 @@ VOLATILE = frozenset(
 """Functions whose value differs from call to call or from partition to partition, or that run any Java method."""
 OWN = ("org.apache.spark.sql.catalyst.", "org.apache.spark.sql.execution.")
 """The packages of Spark's own functions."""
+INTERRUPTS = "spark.job.interruptOnCancel"
 READERS = {".parquet": "parquet", ".csv": "csv", ".json": "json"}
 SESSIONS = itertools.count()
 
@@ -79,15 +80,18 @@ class Spark:
 
     @contextmanager
     def reported(self) -> Iterator[None]:
-        """Jobs inside can be interrupted, and their errors are ours."""
-        self.connection.addTag(self._tag)
+        """Jobs inside can be interrupted, together with the tasks that executors work on, and their errors are ours."""
+        context = self.connection.sparkContext
+        context.addJobTag(self._tag)
+        context.setInterruptOnCancel(True)
         try:
             yield
         except FAILURES as error:
             said = str(error).strip().partition("\n\tat ")[0]  # without the stack of calls in Java
             raise SQLError(f"Spark: {said[:2000]}") from None
         finally:
-            self.connection.removeTag(self._tag)
+            context.removeJobTag(self._tag)
+            context.setLocalProperty(INTERRUPTS, None)  # type: ignore[arg-type]
 
     def frame(self, sql: str) -> DataFrame:
         """A query that is bound and not yet run."""
@@ -340,7 +344,7 @@ class Spark:
         yield
 
     def interrupt(self) -> None:
-        self.connection.interruptTag(self._tag)
+        self.connection.sparkContext.cancelJobsWithTag(self._tag)
 
     def close(self) -> None:
         self.connection.stop()
