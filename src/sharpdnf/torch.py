@@ -83,6 +83,7 @@ class Probability(torch.nn.Module):
         singles = _one_output_each(formulas)
         self.names, columns = _columns(singles)
         self.num_vars = len(self.names) if self.names else max(formula.num_vars for formula in singles)
+        """How many probabilities a row of input has."""
         parts: list[Compiled] = []
         self._sampled: list[_Sampled] = []
         exact_of = np.zeros(len(singles), dtype=np.bool_)
@@ -96,6 +97,7 @@ class Probability(torch.nn.Module):
             else:
                 self._sampled.append(_Sampled(i, formula, own))
         self.exact: tuple[bool, ...] = tuple(exact_of.tolist())
+        """Whether each formula was compiled; the others are drawn."""
         self._places = np.flatnonzero(exact_of)
         self._compiled: Compiled | None = None
         self._outputs = np.zeros(0, dtype=np.int32)
@@ -104,9 +106,11 @@ class Probability(torch.nn.Module):
 
     @property
     def num_outputs(self) -> int:
+        """How many formulas there are."""
         return len(self.exact)
 
     def forward(self, probs: torch.Tensor) -> torch.Tensor:
+        """log P of every formula (P, with ``log=False``), shape (..., outputs); what a call of the module does."""
         if probs.ndim == 0 or probs.shape[-1] != self.num_vars:
             raise ValueError(f"expected probabilities of shape (..., {self.num_vars}), not {tuple(probs.shape)}")
         if not probs.is_floating_point():
@@ -116,6 +120,7 @@ class Probability(torch.nn.Module):
         return out.reshape(*probs.shape[:-1], self.num_outputs)
 
     def extra_repr(self) -> str:
+        """What the module shows of itself: variables, outputs, nodes."""
         nodes = self._compiled.num_nodes if self._compiled is not None else 0
         sampled = f", {len(self._sampled)} sampled" if self._sampled else ""
         return f"{self.num_vars} variables, {self.num_outputs} outputs, {nodes} nodes{sampled}"

@@ -52,6 +52,7 @@ class Learned:
     log_likelihood: float
     """log P(all examples together) under the learned probabilities."""
     iterations: int
+    """How many steps the climb took."""
     met: bool
     """Whether the climb came to its end; else the limit on iterations or time came first."""
     seed: int

@@ -192,14 +192,23 @@ class Expectation:
     """An expected number and what is promised about it, with the names of an Estimate."""
 
     value: float
+    """The expected number."""
     lower: float
+    """The lower end of the interval, which holds with probability 1 - delta; surely where it is exact."""
     upper: float
+    """The upper end of that interval."""
     guarantee: str
+    """What is promised, as in an Estimate."""
     epsilon: float | None
+    """The tolerance that is promised; None where the number is exact."""
     delta: float
+    """The probability with which the promise may fail."""
     samples: int
+    """How many worlds were drawn; 0 where the number is exact."""
     seed: int
+    """The seed that repeats the answer when it is passed as ``rng``."""
     met: bool
+    """Whether the guarantee that was asked for is kept."""
 
 
 def expected_reached(
@@ -365,3 +374,8 @@ def _diagram(question: Question, timeout: float | None) -> Solved:
             "or the time limit, so importance cannot be had exactly"
         )
     return solved
+
+
+__all__ = [
+    "Expectation", "draw", "expected_reached", "importance", "reached", "reliability", "strengthen",
+]  # fmt: skip

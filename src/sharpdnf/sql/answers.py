@@ -74,12 +74,16 @@ class Answers:
         known: Rows,
         reading: int,
     ) -> None:
-        self.labels, self.counts = labels, counts
+        self.labels = labels
+        """The names of the answer's own columns."""
+        self.counts = counts
+        """The probability, interval and guarantee of every answer, as arrays."""
         self._values, self._formulas, self._formula_of_answer = values, formulas, formula_of_answer
         self._number_of_answer, self._found = number_of_answer, found
         self._database, self._expected = database, expected
         self._known, self._reading = known, reading
         self.route = Route(LINEAGE)
+        """Which way the query went, as ``plan()`` says it."""
         self.given = False
         """Whether the probabilities are those under evidence."""
 

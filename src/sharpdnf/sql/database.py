@@ -62,6 +62,7 @@ class ProbDB:
     def __init__(self, backend: Backend, *, ours: bool = False) -> None:
         self.backend, self._ours = backend, ours
         self.declared = Declarations(backend)
+        """The uncertain tables, and the numbers of their rows."""
         self._planned = Planned(backend)
         self._closed = False
         self._evidence: tuple[Evidence, ...] = ()

@@ -164,6 +164,7 @@ class Distribution:
     """The values that an aggregate can have in one group, each with its probability given that the group exists."""
 
     label: str
+    """The name of the aggregate's column."""
     table: pa.Table
     """Columns ``value``, ``prob``, ``lower``, ``upper``."""
 
@@ -171,6 +172,7 @@ class Distribution:
         return len(self.table)
 
     def arrow(self) -> pa.Table:
+        """The values and their probabilities as an Arrow table."""
         return self.table
 
     def df(self) -> pd.DataFrame:

@@ -32,7 +32,9 @@ class Evidence:
     """A query that is known to have an answer; if ``holds`` is False, to have none."""
 
     sql: str
+    """The query."""
     holds: bool = True
+    """Whether the query is known to have an answer, or known to have none."""
 
 
 Given = str | Evidence | Sequence[str | Evidence]

@@ -67,6 +67,7 @@ class Limits:
     memory: int = 2**30
     """How many bytes the worker may use beyond what its libraries take. Tables that are not read from a file count."""
     threads: int = 1
+    """How many threads the database may use."""
     answer_bytes: int = 64 * 2**20
     """How many bytes the answers may take as Arrow, since they come into the process that asks."""
 
@@ -82,6 +83,7 @@ class Sandbox:
         if os.name != "posix":
             raise SQLError("the sandbox needs Linux or macOS: it limits a process by their means")
         self.limits = limits or Limits()
+        """What one query may use."""
         self._lock = threading.RLock()
         self._worker: WorkerProcess | None = None
         self._closed = False

@@ -34,6 +34,7 @@ class Route:
     """Which way a query goes, and why it does not go a stronger one."""
 
     way: str
+    """The name of the way that is taken: lineage, circuit, closed, network or worlds."""
     refusals: tuple[tuple[str, str], ...] = ()
     """(way, why it cannot answer the query) of every stronger way, in order."""
     notes: tuple[str, ...] = ()
