@@ -27,10 +27,11 @@ from sharpdnf.sql.bind.tables import Environment, Tables
 from sharpdnf.sql.closed import ClosedPlan, plan_closed
 from sharpdnf.sql.closed import answer as closed_answers
 from sharpdnf.sql.counting import SUMMARY, Counts, Options, Progress, certain, count_some
-from sharpdnf.sql.emit.circuits import AnyFormulas, Countable, formulas_of
+from sharpdnf.sql.emit.circuits import AnyFormulas, CircuitFormulas, Countable, formulas_of
 from sharpdnf.sql.emit.events import Events
 from sharpdnf.sql.emit.lineage import Rows
 from sharpdnf.sql.emit.stages import Decision, statements
+from sharpdnf.sql.emit.tails import tails_of
 from sharpdnf.sql.evidence import Evidence, Given, as_evidence, check_possible, conditioned, parts_of
 from sharpdnf.sql.expected import expected_values
 from sharpdnf.sql.limits import watched
@@ -44,6 +45,7 @@ from sharpdnf.sql.reach import Links, Reach, make_reach, network_answers, read_l
 from sharpdnf.sql.refusal import refuse
 from sharpdnf.sql.spoken import Spoken, check_groups, finish, read_spoken
 from sharpdnf.sql.summed import SummedAnswers, summed
+from sharpdnf.sql.tails import with_tail
 from sharpdnf.sql.topk import decide
 from sharpdnf.sql.uncertain import (
     COPY,
@@ -65,6 +67,8 @@ from sharpdnf.sql.worlds.script import Script, make_script
 
 ATTEMPTS = 5
 """How often a query is planned anew because a table got other columns meanwhile."""
+Ran = tuple[Plan, LineageRows, Events | None, IntArray]
+"""The plan of a query, its rows, its events, and those that must hold by the evidence."""
 SPARE = 1_000_000
 """Numbers that readings may waste, beside as many as there are rows: each takes a new range."""
 
@@ -297,7 +301,8 @@ class ProbDB:
     def _plan(self, query: str, *, circuits: bool) -> Plan:
         """As ``make_plan``; a name that only the rewriter does not find is no mistake of the query's."""
         try:
-            return make_plan(query, self.backend, self._uncertain(), circuits=circuits)
+            plan = make_plan(query, self.backend, self._uncertain(), circuits=circuits)
+            return with_tail(query, plan, self.backend, self._uncertain()) if plan.steps else plan
         except UnknownColumn as error:
             if self.backend.describe(standing(query, self.backend.dialect)) is None:
                 raise
@@ -351,9 +356,7 @@ class ProbDB:
             for name in made:
                 self.backend.execute(dialect.drop.format(name))
 
-    def _lineage(
-        self, again: Callable[[], Plan], plan: Plan, evidence: tuple[Evidence, ...] = ()
-    ) -> tuple[Plan, LineageRows, Events | None, IntArray]:
+    def _lineage(self, again: Callable[[], Plan], plan: Plan, evidence: tuple[Evidence, ...] = ()) -> Ran:
         """The plan of a query, its rows, its events and those that must hold by the evidence, of one moment."""
         for _ in range(ATTEMPTS):
             known = [make_plan(entry.sql, self.backend, self._uncertain()) for entry in evidence]
@@ -375,6 +378,23 @@ class ProbDB:
             self._planned.forget()
             plan = again()
         raise SQLError("the uncertain tables change faster than the query can be planned")
+
+    def _tails(self, query: str, plan: Plan, rows: Plan) -> tuple[Ran | None, CircuitFormulas | None]:
+        """As ``_lineage`` with the formulas, for a plan with a tail; None if the rows are not independent."""
+
+        def again() -> Plan:
+            tail = self._plan(query, circuits=True).tail
+            if tail is None:
+                raise SQLError("the uncertain tables have changed while the query was planned: ask it again")
+            return tail[0]
+
+        _, found, _, parts = self._lineage(again, rows)
+        assert plan.tail is not None
+        tails = tails_of(found, plan.tail[1], self.known_rows())
+        if tails is None:
+            return None, None
+        batch, possible = tails
+        return (plan, found, None, parts), CircuitFormulas(batch, possible, np.diff(found.indptr)[possible])
 
     def _links(self, query: str, reach: Reach) -> tuple[Reach, Links]:
         """The network that a recursion asks about, of one moment; UnsupportedSQL if the rows are none."""
@@ -522,10 +542,13 @@ class ProbDB:
             evidence = (*self._evidence, *as_evidence(given, given_not))
             if evidence and not isinstance(chosen, Plan):
                 refuse("evidence for a query without lineage", route.refusals[-1][1] if route.refusals else "")
-            ran = None
+            ran, tails = None, None
             if isinstance(chosen, Plan) and chosen.steps:
                 try:
-                    ran = self._lineage(lambda: self._plan(query, circuits=True), chosen, evidence)
+                    if chosen.tail is not None and not evidence and engine == "auto":
+                        ran, tails = self._tails(query, chosen, chosen.tail[0])
+                        chosen = chosen if ran else self._plan(query, circuits=True)  # tables may have been read anew
+                    ran = ran or self._lineage(lambda: self._plan(query, circuits=True), chosen, evidence)
                 except UnsupportedSQL as error:  # only the rows tell how many different sums there are
                     if evidence:
                         raise
@@ -556,7 +579,7 @@ class ProbDB:
         if isinstance(chosen, Script):
             with self.backend.lock:
                 return self._worlds(read_spoken(query, self.backend), chosen, options, route)
-        formulas = formulas_of(found, events, known)
+        formulas = tails or formulas_of(found, events, known)
         batch: Countable = formulas.batch
         if evidence:
             assert events is not None

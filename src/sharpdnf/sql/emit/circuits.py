@@ -12,6 +12,7 @@ from sharpdnf.sql.backends.protocol import LineageRows
 from sharpdnf.sql.emit.events import Events
 from sharpdnf.sql.emit.gates import Gates
 from sharpdnf.sql.emit.lineage import Formulas, Rows, build, select
+from sharpdnf.sql.emit.tails import Tails
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class Conditioned:
         return Conditioned(self.joint.take(wanted), self.below.take(used), place)
 
 
-Countable = Batch | Circuits | Conditioned
+Countable = Batch | Circuits | Conditioned | Tails
 """What the counting takes: an entry for each answer."""
 
 
@@ -60,7 +61,7 @@ Countable = Batch | Circuits | Conditioned
 class CircuitFormulas:
     """As ``Formulas`` for DNFs: one circuit per answer."""
 
-    batch: Circuits
+    batch: Circuits | Tails
     possible: IntArray
     """Which of the answers asked for can be there at all, in order."""
     num_clauses: IntArray
