@@ -658,7 +658,7 @@ class ProbDB:
         with watched(self.backend):
             self._check_open()
             tables = list(self._declared.values()) if reading == self.readings else []
-            present = self.backend.present([copy_path(self.backend, d.copy) for d in tables])
+            present = self.backend.present([d.place for d in tables])
             for declared, there in zip(tables, present, strict=True):
                 changed = declared.version is not None and self.backend.version() != declared.version
                 if changed or there is None:
