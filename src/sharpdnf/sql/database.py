@@ -17,7 +17,7 @@ from sharpdnf.dnf import IntArray
 from sharpdnf.engines.registry import refuse_options
 from sharpdnf.errors import NoUncertainTable, SQLError, UncertainTableError, UnsupportedSQL
 from sharpdnf.estimate import check_tolerance
-from sharpdnf.sql.aggregates import read_groups
+from sharpdnf.sql.aggregates import Groups, read_groups
 from sharpdnf.sql.answers import Answers
 from sharpdnf.sql.backends.names import quoted
 from sharpdnf.sql.backends.parameters import Parameters, with_values
@@ -42,7 +42,6 @@ from sharpdnf.sql.parse.text import parse_select
 from sharpdnf.sql.plan import Plan, make_plan
 from sharpdnf.sql.planned import Planned
 from sharpdnf.sql.reach import Links, Reach, make_reach, network_answers, read_links
-from sharpdnf.sql.refusal import refuse
 from sharpdnf.sql.spoken import Spoken, check_groups, finish, read_spoken
 from sharpdnf.sql.summed import SummedAnswers, summed
 from sharpdnf.sql.tails import with_tail
@@ -62,7 +61,8 @@ from sharpdnf.sql.uncertain import (
 )
 from sharpdnf.sql.ways import CIRCUIT, CLOSED, LINEAGE, NETWORK, WORLDS, Route, choose
 from sharpdnf.sql.worlds.answers import group_answers, row_answers
-from sharpdnf.sql.worlds.play import NotKeptApart, play
+from sharpdnf.sql.worlds.evidence import Player, play_given
+from sharpdnf.sql.worlds.play import NotKeptApart, Played, play
 from sharpdnf.sql.worlds.script import Script, make_script
 
 ATTEMPTS = 5
@@ -298,6 +298,20 @@ class ProbDB:
             self._planned.keep((query, way, options.aggregates), found, self._declared)
         return found
 
+    def _under_evidence(
+        self, query: str, options: Options, chosen: Any, route: Route, evidence: Sequence[Evidence]
+    ) -> tuple[Any, Route]:
+        """The same plan if it and all evidence have a lineage, else the query in worlds."""
+        reason = "it does not take evidence"
+        if isinstance(chosen, Plan) and not chosen.expected:
+            try:
+                for entry in evidence:
+                    make_plan(entry.sql, self.backend, self._uncertain())
+                return chosen, route
+            except UnsupportedSQL as error:
+                reason = f"the evidence has no lineage: {error}"
+        return (chosen, route) if route.way == WORLDS else self._choose(query, options, WORLDS, route.refused(reason))
+
     def _plan(self, query: str, *, circuits: bool) -> Plan:
         """As ``make_plan``; a name that only the rewriter does not find is no mistake of the query's."""
         try:
@@ -406,36 +420,59 @@ class ProbDB:
             reach = make_reach(query, self.backend, self._uncertain())
         raise SQLError("the uncertain tables change faster than the query can be planned")
 
-    def _worlds(self, spoken: Spoken, script: Script, options: Options, route: Route) -> Answers:
+    def _worlds(
+        self, spoken: Spoken, script: Script, options: Options, route: Route, evidence: Sequence[Evidence] = ()
+    ) -> Answers:
         """Plays the worlds of a query, about the data of one moment."""
         together = True
         summary = options.aggregates == SUMMARY or spoken.expected
         groups = read_groups(script.tree, self.backend) if summary else None
         check_groups(spoken, groups)
+        keys = list(groups.keys) if groups is not None else []
+        known = [make_script(entry.sql, self.backend, self._uncertain()) for entry in evidence]
         for _ in range(ATTEMPTS):
-            copies = {self._declared[reading.key].copy for reading in script.readings()}
+            read = list(dict.fromkeys(r.key for each in (script, *known) for r in each.readings()))
+            copies = sorted(self._declared[key].copy for key in read)
             try:
                 with self.backend.snapshot():
                     with watched(self.backend, options.timeout):
-                        current = self._brought_up_to_date(f"{spoken.core} {' '.join(sorted(copies))}")
+                        texts = [spoken.core, *(entry.sql for entry in evidence), *copies]
+                        current = self._brought_up_to_date(" ".join(texts))
                     if current is not None:
-                        tables = {reading.key: self._declared[reading.key] for reading in script.readings()}
-                        played = play(
-                            self.backend, script, tables, lambda d: np.arange(len(d.prob)), options, route,
-                            list(groups.keys) if groups is not None else [], together=together,
-                        )  # fmt: skip
-                        if groups is not None:
-                            grouped = group_answers(played, groups, script.tree, self, route)
-                            return finish(grouped, spoken, groups.keys, self.backend)
-                        rows = row_answers(played, script.tree, self, route)
-                        return finish(rows, spoken, range(len(rows.labels)), self.backend)
+                        tables = {key: self._declared[key] for key in read}
+                        query = self._player(script, keys, tables, route, together=together)
+                        given = [(self._player(each, [], tables, route, together=together), entry)
+                                 for each, entry in zip(known, evidence, strict=True)]  # fmt: skip
+                        played = play_given(query, given, options) if given else query(options, 1)
+                        return self._shown(played, groups, script, spoken, route, given=bool(given))
             except NotKeptApart:
                 together = False
                 continue
             with watched(self.backend, options.timeout):
                 self.refresh()
                 script = make_script(spoken.core, self.backend, self._uncertain())
+                known = [make_script(entry.sql, self.backend, self._uncertain()) for entry in evidence]
         raise SQLError("the uncertain tables change faster than the query can be planned")
+
+    def _player(
+        self, script: Script, keys: list[int], tables: dict[tuple[str, ...], Declared], route: Route, *, together: bool
+    ) -> Player:
+        return lambda asked, times: play(
+            self.backend, script, tables, lambda d: np.arange(len(d.prob)), asked, route, keys, together=together,
+            times=times,
+        )  # fmt: skip
+
+    def _shown(
+        self, played: Played, groups: Groups | None, script: Script, spoken: Spoken, route: Route, *, given: bool
+    ) -> Answers:
+        """What was played as answers."""
+        if groups is not None:
+            found = finish(group_answers(played, groups, script.tree, self, route), spoken, groups.keys, self.backend)
+        else:
+            rows = row_answers(played, script.tree, self, route)
+            found = finish(rows, spoken, range(len(rows.labels)), self.backend)
+        found.given = given
+        return found
 
     def _brought_up_to_date(self, text: str, *, unchanged: bool = False) -> dict[str, str] | None:
         """Reads the tables of SQL anew whose rows have changed: old and new names of the numbered rows; None if the
@@ -540,8 +577,8 @@ class ProbDB:
             self._check_open()
             chosen, route = self._choose(query, options, way)
             evidence = (*self._evidence, *as_evidence(given, given_not))
-            if evidence and not isinstance(chosen, Plan):
-                refuse("evidence for a query without lineage", route.refusals[-1][1] if route.refusals else "")
+            if evidence:
+                chosen, route = self._under_evidence(query, options, chosen, route, evidence)
             ran, tails = None, None
             if isinstance(chosen, Plan) and chosen.steps:
                 try:
@@ -550,9 +587,8 @@ class ProbDB:
                         chosen = chosen if ran else self._plan(query, circuits=True)  # tables may have been read anew
                     ran = ran or self._lineage(lambda: self._plan(query, circuits=True), chosen, evidence)
                 except UnsupportedSQL as error:  # only the rows tell how many different sums there are
-                    if evidence:
-                        raise
-                    chosen, route = self._choose(query, options, way, route.refused(str(error)))
+                    after = route.refused(str(error))
+                    chosen, route = self._choose(query, options, WORLDS if evidence else way, after)
             if isinstance(chosen, ClosedPlan):
                 try:
                     return self._by_closed_forms(read_spoken(query, self.backend), chosen, route, options)
@@ -578,13 +614,11 @@ class ProbDB:
             return network_answers(self, chosen, links, options, route)
         if isinstance(chosen, Script):
             with self.backend.lock:
-                return self._worlds(read_spoken(query, self.backend), chosen, options, route)
+                return self._worlds(read_spoken(query, self.backend), chosen, options, route, evidence)
         formulas = tails or formulas_of(found, events, known)
         batch: Countable = formulas.batch
         if evidence:
             assert events is not None
-            if plan.expected:
-                refuse("an expected value given evidence", "ask for the probabilities of the rows")
             check_possible(events.gates, parts, known, options)
             batch = conditioned(events.gates, events.answers(found)[formulas.possible], parts, known)
         if plan.always:  # COUNT without GROUP BY has one answer in every world
