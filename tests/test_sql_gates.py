@@ -8,8 +8,8 @@ import pytest
 import sharpdnf
 from sharpdnf import _native
 from sharpdnf.circuit import AND, OR
-from sharpdnf.sql.emit.closed import closed_forms
 from sharpdnf.sql.emit.gates import Gates
+from sharpdnf.sql.emit.independent_gates import closed_forms
 from sharpdnf.sql.emit.lineage import Rows
 
 

@@ -68,6 +68,7 @@ def test_the_circuit_of_a_tail_is_made_when_it_is_asked_for() -> None:
     assert answers.prob[0] == pytest.approx(0.5 * 0.25 + 0.5 * 0.75 + 0.25 * 0.75 - 2 * 0.5 * 0.25 * 0.75)
     assert isinstance(answers.lineage(0), Circuit) and answers.lineage(0).num_vars == 3
     assert len(answers.explain(0)) == 3
+    assert answers.what_if(0)({0: 0.0}).prob == pytest.approx(0.25 * 0.75)
     database.run("INSERT INTO e VALUES (2, 5, 0.5)")
     assert len(db.sql("SELECT a FROM e GROUP BY a HAVING count(*) >= 2")) == 2
     database.close()

@@ -110,7 +110,7 @@ template <class Algebra> class Ordered {
         return done;
     }
     void give_up() { over_ = true; }
-    bool over() const { return over_; }  // finished, out of memory, or not for this formula
+    bool over() const { return over_; }  // whether it is finished, out of memory, or of no use for this formula
     bool started() const { return shannon_ || diagram_; }
     typename Algebra::Value value() const { return diagram_ ? diagram_->value() : shannon_->value(); }
     int64_t operations() const {
@@ -120,7 +120,7 @@ template <class Algebra> class Ordered {
     TwoProbs sure() const { return diagram_ ? diagram_->sure() : shannon_->sure(); }
 
   private:
-    // An order may cost as much as the round; a dear one is tried again when rounds are larger.
+    // Finding an order may cost as much as the round; one that costs more is tried again in a later, larger round.
     bool start(ExactMethod method, const Formula &f, Algebra &algebra, int64_t operations, std::size_t memory,
                Poll &poll, Pace &pace, std::unique_ptr<Occurrences> &at) {
         if (by_diagram(method) && f.num_vars > DiagramShannon<Algebra>::kMostVariables) {

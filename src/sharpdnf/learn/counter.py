@@ -18,10 +18,11 @@ from safetensors.torch import save
 from sharpdnf.dnf import DNF, FloatArray
 from sharpdnf.errors import CheckpointError
 from sharpdnf.estimate import Estimate, check_delta, exact_estimate, model_count
+from sharpdnf.learn.architectures import Architecture
 from sharpdnf.learn.family import unlike_training
 from sharpdnf.learn.graph import Graph
 from sharpdnf.learn.inference import check_memory, gradient_memory_needed, memory_needed, run_in_blocks
-from sharpdnf.learn.model import Network, check_device, load_network, save_network
+from sharpdnf.learn.model import check_device, load_network, save_network
 from sharpdnf.learn.residuals import Hardness, Residuals
 from sharpdnf.learn.stream import num_nodes, pack
 from sharpdnf.simplify import Simplified, simplify
@@ -50,14 +51,16 @@ class NeuralCounter:
 
     def __init__(
         self,
-        network: Network,
+        network: Architecture,
         residuals: Residuals | None = None,
         *,
         card: dict[str, Any] | None = None,
         memory: int = MEMORY,
     ) -> None:
         self.network = network.eval()
+        """The network itself, a module of PyTorch."""
         self.residuals = residuals
+        """The errors on held-out formulas that intervals come from; None if the network shows none."""
         self.card = dict(card or {})
         """What config.json says about the network beside its shape: data, recipe, seed, commit."""
         self.memory = memory
@@ -190,7 +193,7 @@ class NeuralCounter:
         return out
 
     def _graph(self, formulas: Sequence[DNF]) -> Graph:
-        return Graph.of(formulas).to(self.network.v_c.device)
+        return Graph.of(formulas).to(self.network.device)
 
     def _estimate(self, dnf: DNF, mean: float, sigma: float, delta: float, seconds: float) -> Estimate:
         if not math.isfinite(mean):

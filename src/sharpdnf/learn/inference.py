@@ -14,9 +14,10 @@ from torch import Tensor
 
 from sharpdnf.dnf import DNF
 from sharpdnf.errors import LimitError
+from sharpdnf.learn.architectures import Architecture, States
 from sharpdnf.learn.graph import Adjacency, Edges, Graph
 from sharpdnf.learn.layers import Perceptron, sum_edges
-from sharpdnf.learn.model import Network, States
+from sharpdnf.learn.model import Network
 
 BLOCK = 2048
 BASE_BYTES = 300 << 20  # the tensor library itself, and the temporaries of one block
@@ -44,9 +45,22 @@ def check_memory(needed: int, limit: int) -> None:
 
 
 def run_in_blocks(
-    network: Network, graph: Graph, after_block: Callable[[], None] = lambda: None
+    network: Architecture, graph: Graph, after_block: Callable[[], None] = lambda: None
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """(mean, std) [F] of log P(formula) after each iteration; ``after_block`` may raise to stop the run."""
+    """(mean, std) [F] of log P(formula) after each iteration; ``after_block`` may raise to stop the run.
+
+    The paper's network goes block by block; of another architecture only its iterations are known.
+    """
+    if isinstance(network, Network):
+        yield from _run_paper(network, graph, after_block)
+        return
+    for states in network.run(graph):
+        after_block()
+        yield network.read_out(states)
+
+
+def _run_paper(network: Network, graph: Graph, after_block: Callable[[], None]) -> Iterator[tuple[Tensor, Tensor]]:
+    """The steps (a) to (d) of ``Network.iterate``, a block of nodes at a time."""
 
     def embed(prob: Tensor) -> Tensor:
         out = prob.new_empty(len(prob), network.config.k)

@@ -21,9 +21,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from sharpdnf.learn.architectures import States
 from sharpdnf.learn.config import LossConfig
 from sharpdnf.learn.graph import Graph
-from sharpdnf.learn.model import States
 from sharpdnf.learn.stream import Example
 
 LOG_SCALE = 0.0486

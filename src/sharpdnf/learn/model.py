@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -22,29 +22,19 @@ from torch import Tensor, nn
 from sharpdnf.dnf import DNF
 from sharpdnf.errors import CheckpointError, ConfigError
 from sharpdnf.files import make_folder, write_atomically
+from sharpdnf.learn.architectures import Architecture, States, architecture, make_network
 from sharpdnf.learn.config import NetworkConfig
 from sharpdnf.learn.graph import Graph
 from sharpdnf.learn.layers import LayerNormLSTM, Perceptron, aggregate
 
-Memory = tuple[Tensor, Tensor]
-"""The (state, cell) of the nodes of one layer, each of shape [nodes, k]."""
 
-
-@dataclass(frozen=True)
-class States:
-    """What the network holds after an iteration; heads for dense supervision read the literals and conjunctions."""
-
-    literals: Memory
-    conjunctions: Memory
-    disjunctions: Memory
-
-
-class Network(nn.Module):
-    """The network: from a batch of formulas to the mean and standard deviation of a Gaussian over log P(formula)."""
+@architecture("paper")
+class Network(Architecture):
+    """The paper's network: from a batch of formulas to the mean and standard deviation of a Gaussian over
+    log P(formula)."""
 
     def __init__(self, config: NetworkConfig | None = None) -> None:
-        super().__init__()
-        self.config = config or NetworkConfig()
+        super().__init__(config)
         k = self.config.k
         self.f_enc = Perceptron(1, 8, 32, k)
         self.v_c = nn.Parameter(torch.randn(k) / k**0.5)
@@ -57,10 +47,6 @@ class Network(nn.Module):
         self.L_d = LayerNormLSTM(k)
         self.L_l = LayerNormLSTM(k, num_inputs=2)
         self.f_out = Perceptron(k, 32, 8, 2)
-
-    @property
-    def num_parameters(self) -> int:
-        return sum(p.numel() for p in self.parameters())
 
     def encode(self, graph: Graph, f_enc: Callable[[Tensor], Tensor] | None = None) -> States:
         """The states before the first iteration, v_{x,0}: f_enc(p) for a literal, f_enc(1 - p) for a negated one, and
@@ -116,16 +102,6 @@ class Network(nn.Module):
         n_mu, n_sigma = self.f_out(states.disjunctions[0]).unbind(1)
         return -(F.elu(n_mu) + 1.0), F.elu(n_sigma) + 1.0
 
-    def forward(self, graph: Graph) -> tuple[Tensor, Tensor]:
-        """(mean, std) [F] of log P(formula)."""
-        for states in self.run(graph):
-            final = states
-        return self.read_out(final)
-
-    def trace(self, graph: Graph) -> Tensor:
-        """[T, F]: the mean of log P(formula) read out after every iteration (the paper's Figure 4)."""
-        return torch.stack([self.read_out(states)[0] for states in self.run(graph)])
-
 
 def check_device(name: str, what: str = "device") -> None:
     """Refuses a device that this machine, or this build of torch, does not have.
@@ -138,15 +114,14 @@ def check_device(name: str, what: str = "device") -> None:
         raise ConfigError(f"{what} {name!r} cannot be used: {error}") from None
 
 
-def predict_batch(network: Network, formulas: Sequence[DNF]) -> tuple[Tensor, Tensor]:
+def predict_batch(network: Architecture, formulas: Sequence[DNF]) -> tuple[Tensor, Tensor]:
     """(mean, std) float32[F] of log P(formula) for formulas taken together as one graph, without gradients."""
-    device = network.v_c.device
     with torch.inference_mode():
-        mean, std = network(Graph.of(formulas).to(device))
+        mean, std = network(Graph.of(formulas).to(network.device))
     return mean.cpu(), std.cpu()
 
 
-def save_network(network: Network, directory: Path, extra: dict[str, Any] | None = None) -> None:
+def save_network(network: Architecture, directory: Path, extra: dict[str, Any] | None = None) -> None:
     """Writes config.json and model.safetensors; ``extra`` is put beside the network's own configuration."""
     make_folder(directory)
     tensors = {name: t.detach().cpu().contiguous() for name, t in network.state_dict().items()}
@@ -155,14 +130,14 @@ def save_network(network: Network, directory: Path, extra: dict[str, Any] | None
     write_atomically(directory / "config.json", (json.dumps(table, indent=2) + "\n").encode())
 
 
-def load_network(directory: Path, *, device: str = "cpu") -> Network:
+def load_network(directory: Path, *, device: str = "cpu") -> Architecture:
     """Reads what :func:`save_network` wrote. Nothing in the files is executed; a bad file is a CheckpointError."""
     try:
         table = json.loads((directory / "config.json").read_text())
         config = NetworkConfig.from_dict(table["network"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"{directory / 'config.json'} does not describe a network: {error}") from None
-    network = Network(config)
+    network = make_network(config)
     load_weights(network, read_tensors(directory / "model.safetensors"), directory)
     network.to(device).eval()
     return network

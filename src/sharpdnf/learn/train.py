@@ -26,13 +26,14 @@ from torch import Tensor, nn
 
 from sharpdnf.errors import ConfigError, SharpDNFError
 from sharpdnf.files import make_folder, sole_writer, write_atomically
+from sharpdnf.learn.architectures import Architecture, make_network
 from sharpdnf.learn.checkpoint import RunState, load_checkpoint, load_start, save_checkpoint
 from sharpdnf.learn.config import Config, OptimizerConfig
 from sharpdnf.learn.curve import draw_curves
 from sharpdnf.learn.dataset import Dataset, Epochs
 from sharpdnf.learn.graph import Graph
 from sharpdnf.learn.loss import Heads, Targets, accuracy, answer_loss, graph_of
-from sharpdnf.learn.model import Network, check_device, save_network
+from sharpdnf.learn.model import check_device, save_network
 from sharpdnf.learn.processes import lost_a_peer, peer_is_gone, process_group, send_weights, shared_checkpoint
 from sharpdnf.learn.stream import Example, Labeller, ahead, draw_batch, num_nodes, pack, validation_slice
 
@@ -74,7 +75,7 @@ class Objective(nn.Module):
     def __init__(self, config: Config) -> None:
         super().__init__()
         self.loss = config.loss
-        self.network = Network(config.network)
+        self.network = make_network(config.network)
         self.heads = Heads(config.network.k) if config.loss.dense > 0 else None
 
     def forward(self, graph: Graph, targets: Targets) -> tuple[Tensor, Tensor]:
@@ -118,7 +119,7 @@ class Trainer:
     module: nn.Module = field(init=False)
     """What computes the loss: the objective, or, where several processes train, its wrapper that averages gradients."""
     optimizer: torch.optim.Optimizer = field(init=False)
-    average: Network | None = field(init=False)
+    average: Architecture | None = field(init=False)
     """The moving average of the weights, if the configuration asks for one."""
     epochs: Epochs | None = field(init=False)
     """The batches of a dataset; None where formulas are drawn afresh."""
@@ -185,7 +186,7 @@ class Trainer:
                     for number in own
                 ]
 
-    def run(self) -> Network:
+    def run(self) -> Architecture:
         """Trains to the end and returns the final network."""
         last_checkpoint = time.monotonic()
         began, done = time.monotonic(), self.state.step
@@ -207,9 +208,9 @@ class Trainer:
         return self.network
 
     @property
-    def network(self) -> Network:
+    def network(self) -> Architecture:
         """The network to validate and keep: the moving average of the weights where there is one, else the weights."""
-        network: Network = self.objective.network if self.average is None else self.average
+        network: Architecture = self.objective.network if self.average is None else self.average
         return network
 
     def save(self) -> None:
@@ -282,7 +283,7 @@ class Trainer:
         return apart
 
     @torch.no_grad()
-    def _follow(self, average: Network) -> None:
+    def _follow(self, average: Architecture) -> None:
         """Moves the average towards the weights: average <- d average + (1 - d) weights.
 
         In the first steps d is smaller, so that the random start is forgotten sooner.
@@ -381,7 +382,7 @@ def _tensorboard(directory: Path) -> Any:
 
 def train(
     config: Config, directory: Path, label: Labeller, show: Callable[[Report], None] = lambda report: None
-) -> Network:
+) -> Architecture:
     """Trains, or resumes, the run in ``directory``; leaves checkpoint, log.csv, loss.png, best/ and final/ there."""
     torch.set_num_threads(config.run.threads)
     check_device(config.run.device, "run.device")

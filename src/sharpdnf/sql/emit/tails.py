@@ -38,12 +38,14 @@ class Tails:
         place = np.repeat(self.indptr[wanted] - ends[:-1], sizes) + np.arange(int(ends[-1]))
         return Tails(self.needed, ends, self.row[place], self.rows)
 
-    def circuit(self, number: int) -> tuple[Circuit, IntArray]:
-        """The circuit of one answer over its own variables, and the uncertain row behind each (-1: none)."""
+    def circuit(self, number: int, rows: Rows | None = None) -> tuple[Circuit, IntArray]:
+        """The circuit of one answer over its own variables, and the uncertain row behind each (-1: none).
+
+        ``rows`` are the same rows with other probabilities."""
         mine = self.row[self.indptr[number] : self.indptr[number + 1]].astype(np.int64)
         gates = Gates(len(self.rows.prob))
         output = gates.at_least(np.array([self.needed]), np.array([0, len(mine)]), mine)
-        return gates.circuit(output, self.rows)
+        return gates.circuit(output, rows or self.rows)
 
     def prob(self) -> FloatArray:
         """The probability of every answer."""

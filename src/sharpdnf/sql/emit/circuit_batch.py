@@ -30,9 +30,11 @@ class Circuits:
         """These answers."""
         return Circuits(self.gates, self.outputs[wanted], self.rows)
 
-    def circuit(self, number: int) -> tuple[Circuit, IntArray]:
-        """The circuit of one answer over its own variables, and the uncertain row behind each (-1: none)."""
-        return self.gates.circuit(self.outputs[number : number + 1], self.rows)
+    def circuit(self, number: int, rows: Rows | None = None) -> tuple[Circuit, IntArray]:
+        """The circuit of one answer over its own variables, and the uncertain row behind each (-1: none).
+
+        ``rows`` are the same rows with other probabilities."""
+        return self.gates.circuit(self.outputs[number : number + 1], rows or self.rows)
 
 
 @dataclass(frozen=True, slots=True)
