@@ -39,7 +39,7 @@ ENGINE = "closed form"
 ROUNDING = 1e-15
 """A difference of two probabilities that is smaller than this may be nothing but rounding, and counts as 0."""
 DECIMALS = 9
-WHOLE = frozenset(["TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "20", "21", "23"])
+WHOLE = frozenset(["TINYINT", "SMALLINT", "INT", "INTEGER", "BIGINT", "HUGEINT", "20", "21", "23"])
 """Types of results that are whole numbers, as the databases call them."""
 NUMBERS = WHOLE | frozenset(["FLOAT", "DOUBLE", "DECIMAL", "700", "701", "1700"])
 TRUTH = frozenset(["BOOLEAN", "16"])
@@ -238,9 +238,13 @@ def _none(ways: Alternatives, group: int) -> float:
 
 
 def _spread(
-    aggregate: Aggregate, ways: Alternatives, measures: FloatArray, exists: FloatArray, absent: FloatArray,
+    aggregate: Aggregate,
+    ways: Alternatives,
+    measures: FloatArray,
+    exists: FloatArray,
+    absent: FloatArray,
     order: IntArray,
-) -> Spread:  # fmt: skip
+) -> Spread:
     """The distribution of one aggregate in the groups ``order``, given that they exist.
 
     The folded distribution also covers the worlds in which no row of the group exists, with the value of an empty

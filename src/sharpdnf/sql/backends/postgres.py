@@ -18,7 +18,7 @@ from sharpdnf.sql.backends.columns import frame_rows, python_columns, sorted_fla
 from sharpdnf.sql.backends.dialect import POSTGRES
 from sharpdnf.sql.backends.names import column, lower, quoted
 from sharpdnf.sql.backends.protocol import Functions, LineageRows, Relation, Shape
-from sharpdnf.sql.backends.rows import grouped, lock_of, numbering, stored_like
+from sharpdnf.sql.backends.rows import grouped, kept, lock_of, numbering, stored_like
 from sharpdnf.sql.refusal import refuse
 
 if TYPE_CHECKING:
@@ -74,6 +74,9 @@ class PostgreSQL:
 
     def execute(self, sql: str) -> None:
         self.rows(sql)
+
+    def keep(self, name: str, select: str, number: str | None = None) -> None:
+        self.execute(kept(name, select))
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         try:
@@ -131,8 +134,10 @@ class PostgreSQL:
         )
         if not found:
             return None
-        if self.rows(f"SELECT 1 FROM pg_catalog.pg_class WHERE oid = {int(found[0][0])} AND relrowsecurity AND "
-                     "pg_catalog.row_security_active(oid)"):  # fmt: skip
+        if self.rows(
+            f"SELECT 1 FROM pg_catalog.pg_class WHERE oid = {int(found[0][0])} AND relrowsecurity AND "
+            "pg_catalog.row_security_active(oid)"
+        ):
             refuse(f"the table {'.'.join(parts)!r} under row security", "its policies can read other tables")
         return self._relation(found[0])
 
@@ -215,8 +220,9 @@ class PostgreSQL:
         table = self.temporary(name)
         target = table.sql("postgres")
         self.execute(f"DROP TABLE IF EXISTS {target}")
-        self.execute(f"CREATE TEMP TABLE {quoted(name).sql('postgres')} AS "
-                     f"{numbering(relation, prob, base).sql('postgres')}")  # fmt: skip
+        self.execute(
+            f"CREATE TEMP TABLE {quoted(name).sql('postgres')} AS {numbering(relation, prob, base).sql('postgres')}"
+        )
         self.execute(f"ANALYZE {target}")
         return table
 
