@@ -6,7 +6,7 @@ SOURCES := pyproject.toml CMakeLists.txt $(shell find src native -type f -not -n
 export OMP_NUM_THREADS ?= 1
 export MKL_NUM_THREADS ?= 1
 
-.PHONY: help demo test lint bench bench-exact bench-neural bench-torch bench-sql bench-spark test-spark bench-network wheel sanitize sanitize-threads fuzz native clean
+.PHONY: help demo test lint bench bench-exact bench-neural bench-torch bench-sql bench-spark test-spark bench-network reference docs wheel sanitize sanitize-threads fuzz native clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 16
@@ -40,8 +40,8 @@ test: $(VENV)/installed lint  ## the whole suite, types and style
 	$(BIN)/python -m pytest -n 2 tests
 
 lint: $(VENV)/dependencies
-	$(BIN)/ruff check src tests benchmarks examples
-	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/ruff check src tests benchmarks examples tools
+	$(BIN)/ruff format --check src tests benchmarks examples tools
 	$(BIN)/mypy
 	$(BIN)/clang-format --dry-run -Werror native/*/*.?pp
 
@@ -75,6 +75,14 @@ test-spark: $(VENV)/installed  ## all query shapes on Spark, and an executor tha
 
 bench-network: $(VENV)/installed  ## networks: a million links in passes over them, grids exactly, rare failures
 	$(BIN)/python benchmarks/network.py
+
+reference: $(VENV)/installed  ## the pages of the documentation that are made from the program
+	$(BIN)/python tools/reference.py
+
+docs: reference  ## the documentation as a site in site/: open site/index.html (strict: a broken link fails)
+	$(BIN)/python tools/figures.py
+	$(BIN)/zensical build --clean --strict
+	$(BIN)/python -m pytest -n 0 tests/test_docs.py tests/test_reference.py
 
 wheel: $(VENV)/tools  ## dist/sharpdnf-*.whl, tried in an empty environment
 	rm -rf dist build/wheel-check

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sharpdnf.paper.report import PAPER_RUNTIMES
+from sharpdnf.paper.published import PAPER_RUNTIMES
 
 PAPER_SIZES = (1_000, 5_000, 10_000, 15_000)
 FAMILIES = ("plain", "privileged")

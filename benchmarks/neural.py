@@ -26,9 +26,9 @@ from sharpdnf.learn.counter import NeuralCounter, shipped
 from sharpdnf.learn.graph import Graph
 from sharpdnf.learn.inference import run_in_blocks
 from sharpdnf.learn.model import Network, NetworkConfig
+from sharpdnf.paper.records import Runtime, write_records
 from sharpdnf.paper.report import runtime_tables
 from sharpdnf.paper.reproduce import measure_runtimes
-from sharpdnf.paper.rows import Runtime, write_records
 
 RESULTS = Path(__file__).parent / "results"
 ROWS, REPEATS = 1024, 20

@@ -8,7 +8,7 @@ import numpy as np
 
 from sharpdnf import DNF
 from sharpdnf.generate import PaperSpec, paper
-from sharpdnf.paper.rows import Row
+from sharpdnf.paper.records import Row
 
 
 def formula(n: int = 60, w: int = 3, seed: int = 0) -> DNF:

@@ -22,7 +22,7 @@ from sql_servers import Database
 from sharpdnf.circuit import Circuit
 from sharpdnf.sql import ProbDB, connect
 from sharpdnf.sql.backends.protocol import Clauses
-from sharpdnf.sql.emit.circuits import CircuitFormulas, formulas_of
+from sharpdnf.sql.emit.circuit_batch import CircuitFormulas, formulas_of
 from sharpdnf.sql.emit.events import Events
 from sharpdnf.sql.plan import make_plan
 
@@ -157,7 +157,7 @@ def declared(database: Database, world: World) -> ProbDB:
 
 def exact_answers(db: ProbDB, sql: str) -> dict[Row, float]:
     """Answer -> probability from the lineage alone, by enumeration of each formula."""
-    plan = make_plan(sql, db.backend, db._uncertain())
+    plan = make_plan(sql, db.backend, db.declared.uncertain())
     events = Events.over(len(db.known_rows().prob)) if plan.steps else None
     found = db._run(plan, events)
     formulas = formulas_of(found, events, db.known_rows())

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from file_list import ARCHITECTURE, folders, purpose, rewritten
 
 import sharpdnf
 
@@ -25,7 +27,7 @@ LAYERS = [
     "engines",
     "analysis circuit_analysis sensitivity shapley torch",
     "fronts sql",
-    "paper",
+    "paper serve",
     "cli",
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names.split()}
@@ -143,6 +145,70 @@ def test_a_class_name_that_means_two_things_is_found(tmp_path: Path) -> None:
         (tmp_path / room / "model.py").write_text("class Network: ...\n")
     twice = {name: modules for name, modules in class_homes(tmp_path).items() if len(modules) > 1}
     assert twice == {"Network": ["fronts/model.py", "learn/model.py"]}
+
+
+def test_the_architecture_names_every_file_and_no_other() -> None:
+    text = ARCHITECTURE.read_text(encoding="utf-8")
+    assert text == rewritten(text), "the list of files is not what the files say: python tests/file_list.py"
+
+
+def test_every_file_says_what_it_is_for() -> None:
+    root = ARCHITECTURE.parent
+    silent = [path for _, files in folders(root) for path in files if not purpose(path)]
+    assert not silent, "the first sentence of these files is the line about them in ARCHITECTURE.md"
+
+
+def test_a_file_that_the_architecture_leaves_out_is_found(tmp_path: Path) -> None:
+    (tmp_path / "src/sharpdnf/sql").mkdir(parents=True)
+    (tmp_path / "native/kernels").mkdir(parents=True)
+    (tmp_path / "src/sharpdnf/sql/way.py").write_text('"""A way.\n\nMore of it."""\n')
+    (tmp_path / "native/kernels/sum.hpp").write_text("// A sum\n// of rows. It is fast.\n//\n// Why.\n#pragma once\n")
+    before = rewritten("# Architecture\n", tmp_path)
+    assert "### src/sharpdnf/sql\n\n- `way.py`: A way.\n" in before
+    assert "### native/kernels\n\n- `sum.hpp`: A sum of rows.\n" in before
+    assert rewritten(before, tmp_path) == before
+    (tmp_path / "src/sharpdnf/sql/way.py").rename(tmp_path / "src/sharpdnf/sql/path.py")
+    assert rewritten(before, tmp_path) != before
+
+
+def test_the_text_of_the_architecture_names_only_files_that_exist() -> None:
+    names = {path.name for _, files in folders(ARCHITECTURE.parent) for path in files}
+    text = ARCHITECTURE.read_text(encoding="utf-8")
+    named = {Path(name).name for name in re.findall(r"`([\w/]+\.(?:py|hpp|cpp))`", text)}
+    assert len(named) > 200
+    assert named - names <= {"test_architecture.py", "file_list.py"}
+
+
+MIRRORS = [("cli", ""), ("sql/bind", "sql/rewrite")]
+"""Rooms in which the same name is the same subject: a command shows its room, and two passes treat one construct."""
+
+
+def module_homes(package: Path) -> dict[str, list[str]]:
+    """The rooms that hold a module of each name, but those of a mirror only once."""
+    homes: dict[str, list[str]] = {}
+    for path in sorted(package.rglob("*.py")):
+        if path.stem not in ("__init__", "__main__"):
+            homes.setdefault(path.stem, []).append(path.parent.relative_to(package).as_posix())
+    for rooms in homes.values():
+        for shown, subject in MIRRORS:
+            if shown in rooms and any(f.startswith(subject) for f in rooms if f != shown):
+                rooms.remove(shown)
+    return homes
+
+
+def test_a_module_name_means_one_thing_in_the_whole_package() -> None:
+    homes = module_homes(PACKAGE)
+    assert len(homes) > 100
+    assert not {name: rooms for name, rooms in homes.items() if len(rooms) > 1}
+
+
+def test_a_module_name_that_means_two_things_is_found(tmp_path: Path) -> None:
+    for room in ("fronts", "sql", "cli", "sql/bind", "sql/rewrite"):
+        (tmp_path / room).mkdir()
+    for module in ("fronts/x", "sql/x", "sql/bind/query", "sql/rewrite/query", "cli/sql", "sql/rewrite/sql"):
+        (tmp_path / f"{module}.py").write_text("")
+    twice = {name: rooms for name, rooms in module_homes(tmp_path).items() if len(rooms) > 1}
+    assert twice == {"x": ["fronts", "sql"]}
 
 
 def test_public_names_are_not_modules() -> None:

@@ -15,7 +15,7 @@ from networks import held_out  # noqa: E402
 from sharpdnf import DNF  # noqa: E402
 from sharpdnf.learn.residuals import Hardness, Residuals  # noqa: E402
 from sharpdnf.paper.calibrate import FEWEST, fit_residuals  # noqa: E402
-from sharpdnf.paper.rows import Row  # noqa: E402
+from sharpdnf.paper.records import Row  # noqa: E402
 
 
 def fitted(rows: list[Row]) -> Residuals:

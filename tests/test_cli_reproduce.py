@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sharpdnf.paper.rows import Row, write_records
+from sharpdnf.paper.records import Row, write_records
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sharpdnf.paper import measure, reproduce, sets
-from sharpdnf.paper.rows import Row, read_records, write_records
+from sharpdnf.paper.records import Row, read_records, write_records
 
 
 def test_measuring_goes_on_where_it_stopped_and_anew_with_new_weights(

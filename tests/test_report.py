@@ -14,7 +14,8 @@ import pytest
 
 from sharpdnf.errors import CheckpointError
 from sharpdnf.paper import report
-from sharpdnf.paper.rows import Row, Runtime, Trace, read_records, write_records
+from sharpdnf.paper.published import PAPER_RUNTIMES, RUNTIME_SIZES
+from sharpdnf.paper.records import Row, Runtime, Trace, read_records, write_records
 
 
 def make_row(model: str, name: str, n: int, w: int, error: float, *, index: int = 0) -> Row:
@@ -49,8 +50,8 @@ def results(tmp_path: Path) -> Path:
     runtimes = [
         Runtime(engine, n, w, seconds, 3)
         for engine, seconds in (("neural", 2.0), ("sampling", 0.01), ("conditioned", 0.02))
-        for n in report.RUNTIME_SIZES
-        for w in report.PAPER_RUNTIMES
+        for n in RUNTIME_SIZES
+        for w in PAPER_RUNTIMES
     ]
     write_records(tmp_path / "runtimes.csv", runtimes, Runtime)
     return tmp_path

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sharpdnf.paper import calibrate, reproduce, sets
-from sharpdnf.paper.rows import Row, read_records
+from sharpdnf.paper.records import Row, read_records
 
 
 def test_reproduce_from_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,8 +13,7 @@ from sql_worlds import create, declared, random_world
 
 import sharpdnf
 from sharpdnf.errors import UnsupportedSQL
-from sharpdnf.sql.aggregates import AggregateAnswers
-from sharpdnf.sql.closed import total
+from sharpdnf.sql.distributions import AggregateAnswers
 
 NUMERIC = ("duckdb", "postgres")
 SHAPES: list[tuple[str, tuple[str, ...]]] = [
@@ -89,10 +88,3 @@ def test_large_groups() -> None:
     assert row["s_mean"] == pytest.approx((p * x).sum(), rel=1e-9)
     assert row["s_sd"] ** 2 == pytest.approx((p * (1 - p) * x**2).sum(), rel=1e-9)
     assert row["guarantee"] == "exact"
-
-
-def test_total_is_the_distribution_of_a_sum() -> None:
-    values, prob = total([(np.array([3, 5]), np.array([0.5, 0.25])), (np.array([-3]), np.array([0.5]))])
-    assert dict(zip(values.tolist(), prob.tolist(), strict=True)) == pytest.approx(
-        {-3: 0.125, 0: 0.375, 2: 0.125, 3: 0.25, 5: 0.125}
-    )

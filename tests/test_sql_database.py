@@ -13,7 +13,7 @@ from sql_servers import Database
 
 import sharpdnf
 from sharpdnf.errors import SQLError, UnsupportedSQL
-from sharpdnf.sql import database as database_module
+from sharpdnf.sql import declarations as declarations_module
 
 
 @pytest.mark.parametrize("frame", ["pandas", "polars", "arrow"])
@@ -113,7 +113,7 @@ def test_closing_leaves_nothing(kind: str, request: pytest.FixtureRequest) -> No
     database = Database(kind, request.getfixturevalue("address") if kind == "postgres" else None)
     with sharpdnf.connect(database.connection) as found:
         found.register("n", pa.table({"a": [1], "p": [0.5]}), prob="p")
-        numbered = found.backend.temporary(found._copies[0]).sql(found.backend.dialect.name)
+        numbered = found.backend.temporary(found.declared._copies[0]).sql(found.backend.dialect.name)
         assert len(database.ask(f"SELECT * FROM {numbered}")) == 1
     assert database.ask("SELECT a FROM n") == [(1,)]
     with pytest.raises(SQLError):
@@ -130,7 +130,7 @@ def test_rows_that_were_numbered_by_halves_are_numbered_again(
     """Two tables; while both are read again, Ctrl-C comes after the first."""
     db.register("other", pa.table({"a": [1, 2], "p": [0.25, 0.125]}), prob="p")
     db.register("edge", pa.table(EDGES).slice(0, 2))
-    whole, calls = database_module.declare, []
+    whole, calls = declarations_module.declare, []
 
     def stop(*args: Any) -> Any:
         calls.append(args)
@@ -138,7 +138,7 @@ def test_rows_that_were_numbered_by_halves_are_numbered_again(
             raise KeyboardInterrupt
         return whole(*args)
 
-    monkeypatch.setattr(database_module, "declare", stop)
+    monkeypatch.setattr(declarations_module, "declare", stop)
     with pytest.raises(KeyboardInterrupt):
         db.refresh()
     monkeypatch.undo()

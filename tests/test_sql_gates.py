@@ -7,8 +7,8 @@ import pytest
 
 import sharpdnf
 from sharpdnf.circuit import AND, OR
-from sharpdnf.sql.emit.closed import at_least, closed_forms
 from sharpdnf.sql.emit.gates import Gates
+from sharpdnf.sql.emit.independent_gates import at_least, closed_forms
 from sharpdnf.sql.emit.lineage import Rows
 
 

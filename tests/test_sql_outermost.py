@@ -163,10 +163,10 @@ def test_refusals_say_what_to_write(facts: sharpdnf.ProbDB, sql: str, says: str)
 
 def test_a_query_that_is_asked_twice_sees_the_same_rows(facts: sharpdnf.ProbDB) -> None:
     """The table of answers that the database works over is no change of the data."""
-    before = facts.readings, [d.copy for d in facts._declared.values()]
+    before = facts.readings, [d.copy for d in facts.declared.tables.values()]
     for _ in range(2):
         rows(facts, "SELECT x, prob() * 2 AS q FROM t ORDER BY q")
-    assert (facts.readings, [d.copy for d in facts._declared.values()]) == before
+    assert (facts.readings, [d.copy for d in facts.declared.tables.values()]) == before
 
 
 SPOKEN = [

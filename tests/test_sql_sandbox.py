@@ -16,7 +16,7 @@ import pytest
 import sharpdnf
 from sharpdnf.errors import LimitError, NoUncertainTable, SQLError, SQLTimeout, UncertainTableError, UnsupportedSQL
 from sharpdnf.sql import Answers, Limits, Sandbox
-from sharpdnf.sql.sandbox import from_bytes, to_bytes
+from sharpdnf.sql.sandbox_process import from_bytes, to_bytes
 from sharpdnf.sql.sandbox_worker import locked_database
 
 EDGES = {"src": [1, 1, 2, 3], "dst": [2, 3, 3, 4], "p": [0.5, 0.5, 0.5, 0.9]}

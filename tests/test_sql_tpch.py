@@ -11,7 +11,7 @@ import pytest
 
 import sharpdnf
 from sharpdnf.errors import NoUncertainTable
-from sharpdnf.sql.aggregates import AggregateAnswers
+from sharpdnf.sql.distributions import AggregateAnswers
 
 QUERIES = [q.strip() for q in (Path(__file__).parent / "sql" / "tpch.sql").read_text().split(";\n") if q.strip()]
 NATIONS = ["FRANCE", "GERMANY", "BRAZIL", "CANADA", "SAUDI ARABIA", "CHINA"]

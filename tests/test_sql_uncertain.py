@@ -237,7 +237,7 @@ def test_answers_keep_their_names_while_other_tables_change(case: Case) -> None:
 
 
 def test_numbers_do_not_run_out(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sharpdnf.sql.database.SPARE", 10)
+    monkeypatch.setattr("sharpdnf.sql.declarations.SPARE", 10)
     for i in range(20):
         case.run(f"UPDATE e SET b = b + {i + 1}")
         case.check()

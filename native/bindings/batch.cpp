@@ -1,3 +1,4 @@
+// What Python calls for many formulas at once: `count_batch`, with one array a field of the answers.
 #include <algorithm>
 
 #include "batch.hpp"
@@ -91,11 +92,11 @@ void bind_batch(nb::module_ &m) {
                 !std::is_sorted(ends, ends + num_formulas + 1))
                 throw std::invalid_argument("formula_indptr does not span the clauses");
             if (static_cast<int64_t>(numbers.shape(0)) != num_formulas)
-                throw std::invalid_argument("count_batch: one number a formula");
+                throw std::invalid_argument("count_batch: numbers must have one entry for each formula");
             if (all.size() > std::numeric_limits<int32_t>::max())
                 throw std::invalid_argument("more than 2^31 literals");
             if (promise < 0 || promise > static_cast<int>(Promise::none))
-                throw std::invalid_argument("count_batch: promise");
+                throw std::invalid_argument("count_batch: there is no promise of this number");
             std::vector<Row> rows;
             std::vector<Answer> answers;
             {

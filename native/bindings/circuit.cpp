@@ -1,3 +1,4 @@
+// What Python calls of circuits: drawing worlds and models of their outputs, and compiling them.
 #include "results.hpp"
 
 #include <nanobind/stl/optional.h>

@@ -1,3 +1,4 @@
+// What Python calls of a finished d-tree: its values under many rows of probabilities, and their derivatives.
 #include "compiled_batch.hpp"
 
 #include <nanobind/stl/pair.h>

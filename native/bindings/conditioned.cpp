@@ -1,3 +1,4 @@
+// What Python calls of the approximation that conditions on a few variables.
 #include "conditioned.hpp"
 #include "arrays.hpp"
 
@@ -12,7 +13,8 @@ void bind_conditioned(nb::module_ &m) {
            double seconds) -> std::optional<double> {
             const Formula f = view(indptr, literals, prob);
             if (f.num_clauses < 1 || variables < 0 || variables > 12)
-                throw std::invalid_argument("conditioned: bad arguments");
+                throw std::invalid_argument(
+                    "conditioned: the formula needs a clause, and variables must be from 0 to 12");
             double log_prob = 0.0;
             if (!interruptible([&](Poll &poll) { log_prob = conditioned(f, variables, poll); }, seconds)) return {};
             return log_prob;

@@ -1,3 +1,4 @@
+// What Python calls for rare failures of a network: the scale of the estimator, and its draws.
 #include "creation.hpp"
 
 #include "results.hpp"
@@ -16,13 +17,13 @@ creation::Graph checked(const In<int64_t> &start, const In<int32_t> &end, const 
         throw std::invalid_argument("the arrays of a network do not fit together");
     for (int64_t e = 0; e < g.num_elements; ++e) {
         if (start.data()[e + 1] > ends || start.data()[e] + 2 > start.data()[e + 1])
-            throw std::invalid_argument("an element needs two ends");
+            throw std::invalid_argument("an element needs at least two ends");
         if (!(rate.data()[e] > 0.0 && rate.data()[e] < 1e6))
             throw std::invalid_argument("a rate must be positive and finite");
     }
     for (int64_t i = 0; i < ends; ++i)
         if (end.data()[i] < 0 || end.data()[i] >= g.num_nodes)
-            throw std::invalid_argument("an element ends at no node");
+            throw std::invalid_argument("an element ends at a node that does not exist");
     int64_t terminals = 0;
     for (int64_t v = 0; v < g.num_nodes; ++v) terminals += terminal.data()[v] != 0;
     if (terminals < 2) throw std::invalid_argument("two terminals are needed");
@@ -71,7 +72,7 @@ void bind_creation(nb::module_ &m) {
             const creation::Graph g = checked(start, end, rate, terminal);
             if (!(base > 0.0 && step > 0.0))
                 throw std::invalid_argument("the rates of the slow process must be positive");
-            if (successes <= 0 && max_draws <= 0) throw std::invalid_argument("a number of draws is needed");
+            if (successes <= 0 && max_draws <= 0) throw std::invalid_argument("successes or max_draws must be above 0");
             creation::Scale scale;
             scale.base = base, scale.step = step;
             creation::Result result;

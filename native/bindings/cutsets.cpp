@@ -1,3 +1,4 @@
+// What Python calls of minimal cut sets: the diagram, and the sets in it by size, by probability or one by one.
 #include "results.hpp"
 
 #include "cutsets.hpp"
@@ -7,7 +8,8 @@ namespace sharpdnf {
 // The levels of the variables must be 0 .. n-1 in some order.
 static void check_levels(const In<int32_t> &level, int64_t n) {
     std::vector<uint8_t> seen(n, 0);
-    if (static_cast<int64_t>(level.shape(0)) != n) throw std::invalid_argument("a level for each variable");
+    if (static_cast<int64_t>(level.shape(0)) != n)
+        throw std::invalid_argument("level must have one entry for each variable");
     for (int64_t v = 0; v < n; ++v) {
         const int32_t at = level.data()[v];
         if (at < 0 || at >= n || seen[at]) throw std::invalid_argument("the levels must be a permutation");
@@ -24,7 +26,8 @@ static void check_gates(const CircuitView &c) {
             throw std::invalid_argument("indptr must not decrease");
         for (int64_t i = c.indptr[g]; i < c.indptr[g + 1]; ++i)
             if (c.inputs[i] < 0 || c.inputs[i] >= g) throw std::invalid_argument("a gate reads gates before it");
-        if (c.kind[g] == gAtLeast && c.arg[g] > c.width(g)) throw std::invalid_argument("at least more than there are");
+        if (c.kind[g] == gAtLeast && c.arg[g] > c.width(g))
+            throw std::invalid_argument("a gate asks for at least more inputs than it has");
     }
 }
 

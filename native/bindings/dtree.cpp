@@ -1,3 +1,4 @@
+// What Python calls of d-trees: bounds that narrow to the answer, and the finished tree.
 #include "results.hpp"
 
 #include <nanobind/stl/optional.h>

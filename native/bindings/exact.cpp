@@ -1,3 +1,4 @@
+// What Python calls of the exact methods: the cost foreseen, the answer, the circuit, and sums over factors.
 #include "results.hpp"
 
 #include <nanobind/stl/optional.h>
@@ -40,7 +41,7 @@ static Factors factors(const In<int64_t> &start, const In<int32_t> &scope, const
     for (int64_t f = 0; f < count; ++f) {
         const int64_t width = at[f + 1] - at[f];
         if (width < 0 || width > EliminationPlan::kMaxScope)
-            throw std::invalid_argument("a factor of less than 0 or more than 30 variables");
+            throw std::invalid_argument("a factor must be over at most 30 variables");
         std::vector<int32_t> vars(scope.data() + at[f], scope.data() + at[f + 1]);
         std::sort(vars.begin(), vars.end());
         if (std::adjacent_find(vars.begin(), vars.end()) != vars.end())

@@ -1,3 +1,4 @@
+// What Python calls of ground logic programs: worlds drawn, and how often each query holds in them.
 #include "fixpoint.hpp"
 
 #include <nanobind/stl/vector.h>
@@ -25,9 +26,9 @@ fixpoint::Program program(const In<uint8_t> &kind, const In<int32_t> &arg, const
     }
     for (int64_t i = 0; i < size; ++i)
         if (inputs.data()[i] < 0 || inputs.data()[i] >= p.num_gates)
-            throw std::invalid_argument("a gate reads no gate");
+            throw std::invalid_argument("a gate reads a gate that does not exist");
     for (const int32_t g : outputs)
-        if (g < 0 || g >= p.num_gates) throw std::invalid_argument("an output is no gate");
+        if (g < 0 || g >= p.num_gates) throw std::invalid_argument("an output names a gate that does not exist");
     p.kind = kind.data(), p.arg = arg.data(), p.indptr = indptr.data(), p.inputs = inputs.data();
     p.prob = prob.data();
     return p;
@@ -68,7 +69,7 @@ void bind_fixpoint(nb::module_ &m) {
            std::vector<int32_t> outputs, int32_t evidence, uint64_t seed, int64_t successes, int64_t trials,
            int64_t max_worlds, double seconds) {
             const fixpoint::Program p = program(kind, arg, indptr, inputs, prob, outputs);
-            if (evidence >= p.num_gates) throw std::invalid_argument("the evidence is no gate");
+            if (evidence >= p.num_gates) throw std::invalid_argument("the evidence names a gate that does not exist");
             const fixpoint::Plan plan{seed, successes, trials, max_worlds};
             fixpoint::Result result;
             interruptible([&](Poll &poll) { result = fixpoint::sample(p, outputs, evidence, plan, poll); }, seconds);

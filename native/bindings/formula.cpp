@@ -1,3 +1,4 @@
+// What Python calls of a formula's arrays: the check of every index, the normal form, and clause probabilities.
 #include "results.hpp"
 
 #include <nanobind/stl/string.h>

@@ -1,3 +1,4 @@
+// What Python calls of the frontier method: an order of the links, and the run along it.
 #include "frontier.hpp"
 
 #include <nanobind/stl/optional.h>
@@ -74,12 +75,14 @@ void bind_frontier(nb::module_ &m) {
         "frontier_order",
         [](int64_t num_nodes, In<int32_t> from, In<int32_t> to, std::vector<int32_t> starts, double seconds) {
             const auto edges = static_cast<int64_t>(from.shape(0));
-            if (static_cast<int64_t>(to.shape(0)) != edges) throw std::invalid_argument("links need two ends");
+            if (static_cast<int64_t>(to.shape(0)) != edges)
+                throw std::invalid_argument("from and to must have one entry for each link");
             for (int64_t e = 0; e < edges; ++e)
                 if (from.data()[e] < 0 || to.data()[e] < 0 || from.data()[e] >= num_nodes || to.data()[e] >= num_nodes)
-                    throw std::invalid_argument("a link ends at no node");
+                    throw std::invalid_argument("a link ends at a node that does not exist");
             for (const int32_t v : starts)
-                if (v < 0 || v >= num_nodes) throw std::invalid_argument("an order starts at no node");
+                if (v < 0 || v >= num_nodes)
+                    throw std::invalid_argument("an order starts at a node that does not exist");
             std::vector<int32_t> order;
             interruptible(
                 [&](Poll &poll) {
@@ -108,7 +111,7 @@ void bind_frontier(nb::module_ &m) {
             for (int64_t e = 0; e < g.num_edges; ++e)
                 if (from.data()[e] < 0 || to.data()[e] < 0 || from.data()[e] >= g.num_nodes ||
                     to.data()[e] >= g.num_nodes)
-                    throw std::invalid_argument("a link ends at no node");
+                    throw std::invalid_argument("a link ends at a node that does not exist");
             if (hops > 250) throw std::invalid_argument("at most 250 hops");
             if (!partition && g.num_nodes < 2) throw std::invalid_argument("a source and a target are needed");
             g.from = from.data(), g.to = to.data(), g.both_ways = both_ways.data();

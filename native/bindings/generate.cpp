@@ -1,3 +1,4 @@
+// What Python calls of the generators of random formulas.
 #include "results.hpp"
 
 #include "generate.hpp"
@@ -44,7 +45,7 @@ generate::Paths simple_paths(int64_t num_nodes, In<int64_t> from, In<int64_t> to
     const auto inside = [&](int64_t node) { return node >= 0 && node < num_nodes; };
     bool valid = static_cast<int64_t>(to.shape(0)) == edges && inside(source) && inside(target);
     for (int64_t e = 0; valid && e < edges; ++e) valid = inside(from.data()[e]) && inside(to.data()[e]);
-    if (!valid) throw std::invalid_argument("an edge or terminal is no node");
+    if (!valid) throw std::invalid_argument("an edge or a terminal names a node that does not exist");
     generate::Paths out;
     interruptible([&](Poll &poll) {
         Pace pace(poll);

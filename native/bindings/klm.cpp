@@ -1,3 +1,4 @@
+// What Python calls of the paper's own sampler.
 #include "klm.hpp"
 
 #include "results.hpp"

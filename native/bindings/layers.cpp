@@ -1,3 +1,4 @@
+// What Python calls of the network's layers, forwards and backwards.
 #include "layers.hpp"
 #include "arrays.hpp"
 

@@ -1,3 +1,4 @@
+// What Python calls of lineage: columns of a query's result in, clauses of formulas out.
 #include "lineage.hpp"
 
 #include <nanobind/stl/vector.h>
@@ -18,7 +19,8 @@ static void check_length(bool right) {
 
 static std::vector<KeyColumn> key_columns(const std::vector<AnyColumn> &keys, const std::vector<In<uint8_t>> &nulls,
                                           std::size_t rows) {
-    if (nulls.size() != keys.size()) throw std::invalid_argument("a null mask, or an empty one, for every key");
+    if (nulls.size() != keys.size())
+        throw std::invalid_argument("nulls must have one mask for every key column, empty where nothing is NULL");
     std::vector<KeyColumn> columns;
     for (std::size_t k = 0; k < keys.size(); ++k) {
         const bool masked = nulls[k].shape(0) > 0, wide = keys[k].dtype() == nb::dtype<int64_t>();

@@ -1,3 +1,4 @@
+// What Python calls to read formulas from text, a chunk at a time, and to write them.
 #include "parse.hpp"
 #include "arrays.hpp"
 

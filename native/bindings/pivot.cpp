@@ -1,3 +1,4 @@
+// What Python calls to count the worlds in which each variable is pivotal.
 #include "pivot.hpp"
 
 #include "results.hpp"

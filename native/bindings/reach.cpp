@@ -1,3 +1,4 @@
+// What Python calls for reachability: worlds drawn, and how often the terminals are connected in them.
 #include "reach.hpp"
 
 #include <nanobind/stl/vector.h>
@@ -27,11 +28,12 @@ void bind_reach(nb::module_ &m) {
                 throw std::invalid_argument("the arrays of a network do not fit together");
             for (int64_t i = 0; i < g.num_links; ++i)
                 for (const int32_t v : {tail.data()[i], head.data()[i]})
-                    if (v < 0 || v >= g.num_nodes) throw std::invalid_argument("a link ends at no node");
+                    if (v < 0 || v >= g.num_nodes)
+                        throw std::invalid_argument("a link ends at a node that does not exist");
             for (const int32_t v : terminals)
                 if (v < 0 || v >= g.num_nodes) throw std::invalid_argument("no such terminal");
             if (source < 0 || source >= g.num_nodes) throw std::invalid_argument("no such source");
-            if (successes <= 0 && max_draws <= 0) throw std::invalid_argument("a number of draws is needed");
+            if (successes <= 0 && max_draws <= 0) throw std::invalid_argument("successes or max_draws must be above 0");
             g.tail = tail.data(), g.head = head.data(), g.directed = directed;
             g.link_prob = link_prob.data(), g.node_prob = node_prob.data();
             reach::Question question;

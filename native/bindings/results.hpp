@@ -1,6 +1,7 @@
-// Results with names: a struct of a kernel becomes a Python class with read-only fields, and Python reads
-// `found.log_scale` where it would otherwise count the places of a tuple. nanobind writes the fields and their types
-// into the stub `_native.pyi`, so the type checker sees them.
+// Results with names: a struct of a kernel becomes a Python class with read-only fields.
+//
+// Python reads `found.log_scale` where it would otherwise count the places of a tuple. nanobind writes the fields and
+// their types into the stub `_native.pyi`, so the type checker sees them.
 #pragma once
 #include "arrays.hpp"
 #include "chance.hpp"

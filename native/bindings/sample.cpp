@@ -1,3 +1,4 @@
+// What Python calls of grouped coverage sampling: how many draws are needed, the draws, and drawn models.
 #include <nanobind/stl/pair.h>
 
 #include <utility>

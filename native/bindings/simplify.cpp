@@ -1,3 +1,4 @@
+// What Python calls to make a formula smaller and to bound it.
 #include "results.hpp"
 
 #include <nanobind/stl/pair.h>

@@ -4,7 +4,7 @@
 //
 //   1. trivial; taken apart by common literals and independent parts (hierarchy.hpp); simplified
 //   2. exact was asked: the methods of exact.hpp, without limit
-//   3. nobody minds a few milliseconds for the exact number: elimination if it is foreseen to be cheap
+//   3. elimination, if it is foreseen to take only milliseconds: the exact number is better than any estimate
 //   4. certified bounds; then a small d-tree, or more where sampling would cost more
 //   5. bounds that are narrow enough are an answer with delta = 0
 //   6. sampling, clipped to the bounds that are known by then
@@ -66,7 +66,7 @@ struct Answer {
     bool met = true;
     bool complement = false;  // a relative promise holds for 1 - P
     int64_t samples = 0;
-    // How it came about, for those who ask.
+    // How the answer came about; `Estimate.info` shows it.
     const char *why = "", *stopped = "", *by = "";  // `by`: the exact method
     bool unate = false, pairs = false;
     int64_t nodes = 0, successes = 0, operations = 0;
@@ -130,17 +130,18 @@ class Auto {
     // and its number, not on how a batch was cut.
     static constexpr double kExactOperations = 1e6, kExactPerLiteral = 100.0;
     static constexpr int64_t kExactSearch = 1 << 18, kExactTree = 100000, kExactFormulas = 16, kDiagramVars = 128;
-    // Where sampling takes more than that: its operations a success and literal, how many are worth a search by all
-    // methods, at most so many, and how many of them an operation of those methods takes.
+    // Where sampling would take long, all exact methods are tried first. Operations that sampling takes for each
+    // success and literal; from how many of them on the search is tried; the most that it may take; how many operations
+    // of sampling one operation of those methods takes.
     static constexpr double kSamplingOperations = 1.0 / 128.0, kSearchPays = 2e7, kSearchMost = 1e9,
                             kSearchOperation = 512.0;
-    // Pairwise bounds cost about what so many draws cost; for so few clauses they cost nothing to speak of.
+    // Pairwise bounds cost about as much as this many draws; for as few clauses as this they cost next to nothing.
     static constexpr int64_t kPairsPayDraws = 1500, kPairsPayClauses = 300, kPairsPerLiteral = 16, kPairs = 100000,
                              kMaxPairs = 20000000;
-    // What a d-tree may look at for 1 - P alone, where nobody asked for it and bounds have answered for P.
+    // Literals that a d-tree may look at for the sake of 1 - P, where bounds have already answered for P.
     static constexpr int64_t kSpareWorkPerLiteral = 1, kSpareWork = 1000;
-    // 512-bit word operations and draws for 1 - P where nobody asked for it, and where somebody did. Where that many
-    // will not do, or bounds have answered for P, a few blocks of draws say at least how small 1 - P is.
+    // 512-bit word operations and draws that 1 - P is worth where P was asked for, and where 1 - P was (kAsked*). Where
+    // these are too few, or bounds have answered for P, a few blocks of draws say at least how small 1 - P is.
     static constexpr int64_t kOwnOperations = 50000, kOwnDraws = 1 << 17, kFewBlocks = 4;
     static constexpr int64_t kAskedOperations = 2000000000, kAskedDraws = int64_t{1} << 36;
     static constexpr int kConditioned = 8;
@@ -184,7 +185,7 @@ class Auto {
         out.method = method, out.why = why;
         return out;
     }
-    // An exact answer, its ends apart by rounding or by next to nothing.
+    // An exact answer. Its ends differ by rounding, or by less than 1e-12 of P.
     static Answer tight(const Bounds &bounds, Method method, const char *why) {
         Answer out = unknown(method);
         narrow(out, bounds);
@@ -332,7 +333,8 @@ class Auto {
     }
 
     Answer solve(const Formula &f, uint64_t key, int64_t number, int threads, Poll &poll) const {
-        // Told to stop, simplification leaves a formula over all variables of the batch: no array over these.
+        // If the deadline came during simplification, the formula is still over all variables of the batch, of which
+        // there may be millions: then nothing below may make an array over them.
         const bool late = poll.look();
         if (late && 8 * f.size() < f.num_vars) return finish(at_a_glance(f), "the time limit");
         const auto size = static_cast<double>(f.size());
@@ -340,7 +342,8 @@ class Auto {
         const double cheap = share * kExactOperations >= kExactPerLiteral * size ? share * kExactOperations : 0.0;
         Answer found = unknown(Method::exact);
         if (late) {
-            found.stopped = "time limit";  // small formulas would be solved before anybody looked at the clock again
+            found.stopped =
+                "time limit";  // otherwise a small formula would be solved before the clock is looked at again
         } else if (ask_.promise == Promise::exact) {
             if (searched(f, kEver, threads, poll, found)) return settled(found, "exact was asked for");
         } else if (promises() && cheap > 0.0 && eliminated(f, cheap, share, threads, poll, found)) {
@@ -381,7 +384,7 @@ class Auto {
         try {
             if (spare && !worth_drawing(best)) return finish(best, "the certified bounds are within epsilon");
             return sampled(f, key, threads, poll, best, spare);
-        } catch (const Stopped &) {  // there was no time to plan
+        } catch (const Stopped &) {  // the deadline came while the draws were planned
             return finish(best, "the time limit");
         }
     }
@@ -450,7 +453,7 @@ class Auto {
             spare ? kSpareWorkPerLiteral * f.size() + kSpareWork : kTreeWorkPerLiteral * f.size() + kTreeWork;
         options.work_budget = std::max(usual, static_cast<int64_t>(share * kExactTree));
         if (share > 0.0) {
-            // Bounds that are close enough would end it early.
+            // With a share, the tree goes on although the bounds would be close enough.
         } else if (ask_.promise == Promise::relative) {
             options.relative_epsilon = ask_.complement ? 1.0 : ask_.epsilon;
             if (ask_.complement || likely(best)) options.complement_epsilon = ask_.epsilon;

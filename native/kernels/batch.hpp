@@ -16,7 +16,8 @@ inline std::vector<Row> count_batch(const Formula &all, const int64_t *formula_i
     if (details) details->resize(num_formulas);
     const Auto chooser(ask);
     constexpr int64_t kTaken = 8;  // formulas a thread takes at a time
-    // Literals of formulas that are still looked at closely after the deadline: a few ms. Then one pass is all.
+    // After the deadline formulas with this many literals together are still looked at closely, which takes a few
+    // milliseconds; those after them get one pass over their literals.
     std::atomic<int64_t> grace{1 << 16};
     std::atomic<int64_t> next{0};
     std::atomic<bool> failed{false};
@@ -54,7 +55,7 @@ inline std::vector<Row> count_batch(const Formula &all, const int64_t *formula_i
                     one(i, late);
                 }
         } catch (...) {
-            failed.store(true);  // the others need not go on
+            failed.store(true);  // tells the other threads to end
             throw;
         }
     };

@@ -151,7 +151,8 @@ class PairBounds {
     std::vector<int64_t> first_, occurs_;
 };
 
-// The greedy choice of disjoint clauses, from the likeliest down. Throws Stopped: what was chosen till then stands.
+// The greedy choice of disjoint clauses, from the likeliest down. At the deadline it throws Stopped, and
+// what was chosen until then is a valid choice.
 inline void choose_disjoint(const Formula &f, const std::vector<Chance> &prob, IntervalSums &sums, Pace &pace) {
     constexpr int64_t AHEAD = 8;
     std::vector<double> log_prob(f.num_clauses);
@@ -204,7 +205,7 @@ inline Interval certified_bounds(const Formula &f, int64_t pair_budget, Poll &si
     Chance lower = sums.lower(), upper = sums.upper(out.unate);
     if (out.pairs) {
         const auto chance = [](const Wide &p) { return Chance::of(p, Wide::of(p.complement())); };
-        // 1 - p is off by a unit of 1, which is none of p below a half; above it is exact.
+        // Below a half a Chance keeps p, so the rounding of 1 - p does not matter; above it 1 - p is exact.
         lower = std::max(lower, chance(pairs.lower));
         upper = std::min(upper, chance(pairs.upper));
     }

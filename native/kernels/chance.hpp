@@ -25,7 +25,7 @@ inline double log1mexp(double x) {
 
 struct Chance {
     Wide small;            // the smaller of P and 1 - P
-    bool flipped = false;  // it is 1 - P
+    bool flipped = false;  // whether `small` is 1 - P
 
     static Chance never() { return {}; }
     static Chance always() { return {Wide(), true}; }
@@ -33,7 +33,7 @@ struct Chance {
     Wide q() const { return flipped ? small : Wide::of(small.complement()); }
     Chance operator!() const { return {small, !flipped}; }
 
-    // Of two numbers that add up to 1 the smaller one.
+    // The chance of two numbers that add up to 1: it keeps the smaller one.
     static Chance of(const Wide &p, const Wide &q) { return p < Wide{0.5, 0} ? Chance{p, false} : Chance{q, true}; }
     // P moved down or up by a relative `units` of the smaller side.
     template <bool Up> Chance moved(double units) const {
@@ -47,7 +47,7 @@ struct Chance {
     template <bool Up> double log_q() const { return (!*this).log_p<Up>(); }
 
   private:
-    // A log of 0 is the log of 1 unless `inexact`: then what is not 1 may have been too near to it for a double.
+    // With `inexact`, a logarithm of 0 may belong to a probability just below 1 that no double can tell from 1.
     template <bool Up> static double moved_log(double log, bool inexact) {
         if (!inexact || std::isinf(log)) return log;
         const double slack = std::max(8.0 * kUnit * std::fabs(log), std::numeric_limits<double>::min());
@@ -129,7 +129,7 @@ template <class Prob> Chance product(const int32_t *first, const int32_t *last, 
         return {q, true};
     }
     if (plain >= 1e-290) return {Wide::of(plain), false};
-    Wide p = Wide::of(1.0);  // it underflows, or is on the way
+    Wide p = Wide::of(1.0);  // the double has underflowed, or is about to
     for (const int32_t *lit = first; lit != last; ++lit) p = p * prob(*lit);
     return {p, false};
 }

@@ -363,7 +363,8 @@ class GateStore {
     std::vector<int32_t> chosen_, stack_;
     std::vector<int32_t> seen_, result_, marks_;  // by gate, by gate, by reference: what the running pass knows
     int32_t epoch_ = 0, mark_ = 0;
-    int64_t credit_ = 4096, credited_ = 0;  // walks that found nothing may cost as much as all other work
+    int64_t credit_ = 4096,
+            credited_ = 0;  // walks that find no independent parts may cost as much as all other work, plus this
 };
 
 }  // namespace sharpdnf

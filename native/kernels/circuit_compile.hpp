@@ -240,7 +240,7 @@ class CircuitCompiler {
         Node &node = nodes_[id];
         const Node &a = nodes_[node.a], &b = nodes_[node.b];
         node.closed = a.closed && b.closed;
-        if (options_.compile) return;  // nobody asks for a number
+        if (options_.compile) return;  // only the d-tree is wanted, so bounds are not read
         Bounds now;
         if (node.kind == Compiled::kShannon) {
             const double high = prob_[node.var], low = 1.0 - high;

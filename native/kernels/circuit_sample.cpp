@@ -1,3 +1,4 @@
+// The inner loops of circuit_sample.hpp: words of 512 lanes go up through the gates, and successes are counted.
 #include "circuit_sample.hpp"
 
 #include <cmath>
@@ -281,7 +282,7 @@ int64_t circuit_models(const CircuitView &c, int32_t output, const CircuitSample
                 word = lane.words[word_of_var[v]];
             else if (options.cover && lane.scratch->drawn(v))
                 word = lane.scratch->word(v);
-            else {  // what the output does not ask for keeps its own probability
+            else {  // a variable that the output does not read keeps its own probability
                 LaneRandom random(stream_of(options.seed, block, v));
                 word.bits = bernoulli(random, c.prob[v]);
             }

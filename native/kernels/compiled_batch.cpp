@@ -1,3 +1,4 @@
+// The inner loops of compiled_batch.hpp: sixteen rows at a time, one copy for each kind of vectors.
 #include "compiled_batch.hpp"
 
 #include <atomic>

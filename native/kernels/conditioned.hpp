@@ -1,4 +1,5 @@
-// Conditioning on K variables, clauses independent in each of the 2^K cases:
+// An approximation: K variables are conditioned on, and clauses count as independent in each of the 2^K cases.
+//
 //   P ~ sum over cases x of P(x) * (1 - prod over clauses C compatible with x of (1 - p(C | x))).
 // A clause asks of each conditioned variable nothing, true or false: one of 3^K patterns. log(1 - p(C | x)) is the
 // same in all compatible cases, so it is added to the clause's pattern once, and one zeta transform, variable by
@@ -62,7 +63,7 @@ inline double conditioned(const Formula &f, int k, Poll &poll) {
     // Clauses this unlikely vanish beside 1 in a sum of log(1 - p), though what they are conditioned on may be as
     // unlikely as they are: then the p themselves are summed too, with a wider exponent.
     const bool tiny = *least < -600.0;
-    for (auto &p : prob) p = std::exp(p - log_max);  // relative: scores do not underflow
+    for (auto &p : prob) p = std::exp(p - log_max);  // relative to the largest, so that scores do not underflow
     const auto chosen = influential_variables(f, prob, k, pace);
     k = static_cast<int>(chosen.size());
 

@@ -326,7 +326,7 @@ class Run {
             looks += static_cast<int64_t>(pool_->element.size());
             std::swap(own_, left_);
             pool_ = &own_;
-            total_ = sum;  // summed anew, as many subtractions leave rounding errors
+            total_ = sum;  // summed again from the parts, because many subtractions leave rounding errors
         }
         while (true) {
             const double u = random.uniform() * pool_->until.back();

@@ -1,5 +1,7 @@
-// Minimal cut sets of a circuit without negation, as a zero-suppressed decision diagram (Minato 1993; the operations
-// that keep families minimal are Rauzy's, Reliability Engineering and System Safety 40, 1993).
+// Minimal cut sets of a circuit without negation, as a zero-suppressed decision diagram.
+//
+// The diagrams are Minato's (1993); the operations that keep families minimal are Rauzy's (Reliability Engineering and
+// System Safety 40, 1993).
 //
 // A node (level, lo, hi) stands for the sets of lo, and those of hi with the variable of that level added; 0 is no set,
 // 1 the empty set alone. Every family is minimal: none of its sets contains another. Operations run on a stack of their
@@ -283,7 +285,8 @@ class CutSets {
             Visit &v = stack.back();
             const Node n = nodes_[v.f];
             if (v.stage == 0) {
-                const double slack = 1e-9;  // the last word is the caller's, who multiplies
+                const double slack =
+                    1e-9;  // the caller multiplies the probabilities and drops what is still below the cut-off
                 const auto found = known.find({v.f, v.t});
                 if (n.worst >= v.t - slack)
                     result = v.f;

@@ -147,7 +147,8 @@ class ClauseSets {
             while (table_[i] >= 0) i = (i + 1) & (table_.size() - 1);
             table_[i] = static_cast<int32_t>(id);
         }
-        constexpr std::size_t kMostKnown = std::size_t{1} << 22;  // what is forgotten is computed again
+        constexpr std::size_t kMostKnown = std::size_t{1}
+                                           << 22;  // results that are remembered; those forgotten are computed again
         if (known_.size() < kMostKnown) known_.assign(known_.size() * 2, Known{});
     }
 
@@ -245,7 +246,7 @@ template <class Algebra> class DiagramShannon {
     }
     void step() {
         Frame &frame = stack_.back();
-        if (frame.stage == 0) {  // pausing here leaves nothing half done
+        if (frame.stage == 0) {  // Paused may be thrown here, since nothing is half done yet
             const int32_t level = sets_.literal(frame.set) / 2;
             int32_t yes = ClauseSets::kNone, no = ClauseSets::kNone, rest = frame.set;
             if (sets_.literal(rest) == 2 * level) yes = sets_.with(rest), rest = sets_.without(rest);

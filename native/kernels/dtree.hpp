@@ -29,7 +29,7 @@ struct DTreeOptions {
     std::size_t memory = std::size_t{2} << 30;
     double relative_epsilon = 0.0;    // stop once upper - lower <= relative_epsilon (upper + lower)
     double additive_epsilon = 0.0;    // or upper - lower <= 2 additive_epsilon
-    double complement_epsilon = 0.0;  // if not 0: and once that is as small beside 1 - upper and 1 - lower
+    double complement_epsilon = 0.0;  // if not 0: 1 - P must be known to this relative error as well
     int64_t table_cost = 1 << 12, table_cost_per_literal = 64;  // word operations a truth table may take
     bool tables = true;                                         // solve subformulas of few variables by truth table
     bool compile = false;                                       // keep the whole circuit, whatever the probabilities
@@ -54,8 +54,8 @@ struct Compiled {
 
 class DTree {
   public:
-    // Bounds that are closer than this part of P are an answer, with that interval. 1 - P should then be known as well
-    // as this part of itself; for that the tree may do as much work again, and some more.
+    // Bounds closer than kCloseEnough, relative to P, count as exact. Then 1 - P should be known to a relative
+    // kComplementCloseEnough, for which the tree may do as much work again, plus kComplementWork literals.
     static constexpr double kCloseEnough = 1e-12, kComplementCloseEnough = 1e-10;
     static constexpr int64_t kComplementWork = 1 << 22;
 
@@ -202,7 +202,7 @@ class DTree {
         if (node.closed || node.kind < Compiled::kOr) return;
         const Node &a = nodes_[node.a], &b = nodes_[node.b];
         node.closed = a.closed && b.closed;
-        if (options_.compile) return;  // nobody asks for a number
+        if (options_.compile) return;  // only the circuit is wanted, so bounds are not read
         Bounds found;
         if (node.kind == Compiled::kShannon) {
             const double high = literal_prob_[2 * node.var], low = literal_prob_[2 * node.var + 1];
@@ -236,7 +236,8 @@ class DTree {
         if (options_.complement_epsilon > 0.0 && !complement_close(options_.complement_epsilon))
             return close(kCloseEnough);
         if (close(std::max(2.0 * options_.relative_epsilon, kCloseEnough))) return true;
-        // Asked for nothing additive, a gap that is no double any more (1e-400) is still a gap.
+        // A gap too small for a double (1e-400) reads as 0 here, so it is compared only if an additive error is
+        // allowed.
         const Bounds &root = nodes_[root_].bounds;
         return options_.additive_epsilon > 0.0 &&
                gap(root.lower, root.upper).value() <= 2.0 * options_.additive_epsilon;
@@ -251,7 +252,7 @@ class DTree {
 
     // --- expansion: one rule each ---------------------------------------------------------------------------
 
-    // Stopped half-way through a large formula, it stays open.
+    // If the deadline comes half-way through a large formula, the node stays open and keeps its bounds.
     void expand(int32_t id) {
         const int32_t place = nodes_[id].a;
         Clauses g;
@@ -499,7 +500,7 @@ class DTree {
 inline DTreeResult dtree(const Formula &f, const DTreeOptions &options) {
     try {
         return DTree(f, options).run();
-    } catch (const Stopped &) {  // nothing is known but 0 <= P <= 1
+    } catch (const Stopped &) {  // there was no time for any bound, so all that is known is 0 <= P <= 1
         DTreeResult out;
         out.stopped = "time limit";
         return out;

@@ -269,7 +269,7 @@ template <class Algebra> class Elimination {
         }
     }
 
-    // Entries do not depend on each other, so the answer does not depend on who computes which.
+    // Entries do not depend on each other, so the answer is the same however threads share them out.
     void shared(int32_t r, int32_t v, int64_t blocks, int low_bits, const Value *fixed) {
         std::atomic<int64_t> next{0};
         const auto work = [&](Poll &poll, bool looks) {
@@ -303,7 +303,7 @@ template <class Algebra> class Elimination {
 // `max_work` steps to find.
 inline EliminationPlan plan_elimination(const Formula &f, double max_operations, Poll &poll,
                                         int64_t max_work = std::numeric_limits<int64_t>::max()) {
-    // A clause is part of some bag: often that alone is too much, and then nothing need be built.
+    // Every clause lies in some bag, so a wide clause alone can be too much: then no graph has to be built.
     int64_t pairs = 0;
     for (int64_t c = 0; c < f.num_clauses; ++c) {
         const int64_t width = f.indptr[c + 1] - f.indptr[c];
@@ -340,7 +340,7 @@ Wide eliminated(const Formula &f, const double *weights, const EliminationPlan &
     return all;
 }
 
-// A double loses less than 1e-300 at each step that underflows: nothing beside an answer above this.
+// Each step that underflows loses less than 1e-300, which is below the rounding of any answer above this number.
 inline constexpr double kSafeDouble = 1e-280;
 
 // P(f) and 1 - P(f), with weights[2v] = P(v) and weights[2v+1] = 1 - P(v). Throws Stopped at the deadline.
@@ -405,7 +405,7 @@ template <class Algebra> Wide sum_of_products(const Factors &f, const Eliminatio
 // The sum over all assignments of the product of factors and weights. Throws Stopped.
 inline Wide sum_of_products(const Factors &f, const EliminationPlan &plan, int threads, Poll &poll) {
     const Wide quick = sum_of_products<ProbFalse>(f, plan, threads, poll);
-    // Weights may exceed 1, so that doubles may end at either side.
+    // Weights may exceed 1, so doubles may overflow as well as underflow.
     const bool safe = Wide::of(kSafeDouble) < quick && quick < Wide::of(1.0 / kSafeDouble);
     return safe ? quick : sum_of_products<WideFalse>(f, plan, threads, poll);
 }

@@ -134,7 +134,7 @@ template <class Algebra> class Ordered {
         return done;
     }
     void give_up() { over_ = true; }
-    bool over() const { return over_; }  // finished, out of memory, or not for this formula
+    bool over() const { return over_; }  // whether it is finished, out of memory, or of no use for this formula
     bool started() const { return shannon_ || diagram_; }
     typename Algebra::Value value() const { return diagram_ ? diagram_->value() : shannon_->value(); }
     int64_t operations() const {
@@ -150,7 +150,7 @@ template <class Algebra> class Ordered {
     }
 
   private:
-    // A dear order is tried again when rounds are larger.
+    // Finding an order may cost as much as the round; one that costs more is tried again in a later, larger round.
     bool start(ExactMethod method, const Formula &f, Algebra &algebra, int64_t search, std::size_t memory, Poll &poll,
                Orders &orders) {
         if (by_diagram(method) && f.num_vars > DiagramShannon<Algebra>::kMostVariables) {

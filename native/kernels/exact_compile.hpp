@@ -73,7 +73,7 @@ class ExactCompiler {
             elimination.run([&](int32_t part) { root = nodes.meet(root, part); });
             offer(nodes.compiled(root), ExactMethod::eliminate);
         } catch (const Stopped &) {
-            if (poll_.stopped()) throw;  // or the memory ended
+            if (poll_.stopped()) throw;  // otherwise it was thrown because the memory is full
         }
         plan_ = {};
     }
@@ -87,7 +87,7 @@ class ExactCompiler {
                 offer(runner.nodes->compiled(runner.solver.value()), method);
         } catch (const Stopped &) {
             if (poll_.stopped()) throw;
-            runner.solver.give_up();  // the memory ended
+            runner.solver.give_up();  // the memory is full
         }
     }
     void tree(double budget) {

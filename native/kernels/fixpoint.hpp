@@ -97,7 +97,7 @@ class Worlds {
     Worlds(const Program &p, const Order &order) : p_(p), order_(order), value_(p.num_gates) {}
     int64_t looks = 0;  // gate inputs read, each in 512 worlds
 
-    // False if it was told to stop.
+    // Runs one block; false if it was told to stop.
     bool run(uint64_t seed, uint64_t block, Poll &poll) {
         uint64_t mixed = seed ^ (block * 0xd1342543de82ef95ULL);
         LaneRandom random(splitmix64(mixed));

@@ -82,14 +82,14 @@ inline void clause_log_probs(const Formula &f, double *out, Pace &pace) {
             out[c] = std::log(p);
             continue;
         }
-        LogProduct product;  // it underflows, or is on the way
+        LogProduct product;  // the double has underflowed, or is about to
         for (int64_t i = f.indptr[c]; i < f.indptr[c + 1]; ++i) product.multiply(f.literal_prob(f.literals[i]));
         out[c] = product.log();
     }
 }
 
-// Clauses by falling probability, in steps of a sixteenth of the logarithm: a counting sort. Who uses it needs the
-// heavy clauses first, not an exact order.
+// Clauses by falling probability, in steps of a sixteenth of the logarithm: a counting sort. Its
+// users need the heavy clauses first, not an exact order.
 struct FallingOrder {
     static constexpr int BUCKETS = 1024, PER_UNIT = 16;
     std::vector<int32_t> clauses;

@@ -23,7 +23,7 @@ namespace sharpdnf {
 
 namespace frontier {
 
-constexpr int kMaxWidth = 62;  // slots of a frontier; far beyond what can be enumerated
+constexpr int kMaxWidth = 62;  // slots of a frontier; the states of wider ones could never be enumerated
 constexpr int32_t kNo = -1, kYes = -2;
 using Bytes = std::array<uint8_t, kMaxWidth + 2>;
 constexpr uint8_t kFar = 255;  // a distance beyond the limit on hops
@@ -198,7 +198,8 @@ class Distances {
     int32_t node(const Event &event, bool up) {
         if (up) return 0;
         if (graph_.terminal[event.what]) return kNo;
-        far_[event.slot][event.slot] = kFar;  // not even at itself: no way goes through it
+        far_[event.slot][event.slot] =
+            kFar;  // a failed node does not reach even itself, so that no path goes through it
         return 0;
     }
     int32_t edge(const Event &event, bool up) {

@@ -88,13 +88,14 @@ class WeightedSlots {
             const int64_t j = rng.below(open--);
             std::swap(slots_[j], slots_[open]);
             const int32_t c = slots_[open];
-            if (taken_[c] == v) continue;  // a second slot of a chosen clause: out of this variable's draws
+            if (taken_[c] == v) continue;  // another slot of a clause that has this variable already
             taken_[c] = v;
             chosen_.push_back(open);
             put(c);
             --count;
         }
-        for (const int64_t slot : chosen_) {  // positions fall, so what moves in is never chosen
+        // From the last position to the first, so that the slot moved into a gap is never one of the chosen.
+        for (const int64_t slot : chosen_) {
             slots_[slot] = slots_.back();
             slots_.pop_back();
         }

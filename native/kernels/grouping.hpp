@@ -142,7 +142,7 @@ class Grouper {
         double least = 0.9 * apart;
         for (const Node &child : children) least += 0.9 * first_prob(child);
         if (least > together || (depth == 0 && least >= limit_)) return NO_USE;
-        // Where there is most to save is tried first: if nothing comes of it there, the others are left alone.
+        // The child that can save most is tried first: if even that one saves nothing, the others are not tried.
         const auto hope = [this](const Node &n) { return n.sum - first_prob(n); };
         if (children.size() > TRIED)
             std::nth_element(children.begin(), children.begin() + TRIED, children.end(),

@@ -132,7 +132,7 @@ class Hierarchy {
     // P of the clauses first .. last: split into parts that share no variable, P = 1 - (1 - P1) (1 - P2) ...
     template <class T> T parts(int32_t first, int32_t last, int depth) {
         if (last - first == 1) return term<T>(clauses_[first]);
-        for (int32_t c = first; depth > 0 && c < last; ++c)  // at first `localise` has done it
+        for (int32_t c = first; depth > 0 && c < last; ++c)  // at depth 0 `localise` has already done this
             for (int32_t i = clauses_[c].begin; i < clauses_[c].end; ++i) {
                 const int32_t v = lits_[i] >> 1;
                 parent_[v] = v, part_of_[v] = -1;
@@ -194,7 +194,7 @@ class Hierarchy {
             for (int32_t i = kept; i < clauses_[c].end; ++i) {
                 const int32_t lit = lits_[i];
                 if (count_[lit] == m) continue;
-                count_[lit] = 0;  // still not m
+                count_[lit] = 0;  // cleared for the next step; 0 is not m either, so further occurrences stay too
                 lits_[kept++] = lit;
             }
             clauses_[c].end = kept;

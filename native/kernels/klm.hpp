@@ -1,4 +1,6 @@
-// The self-adjusting coverage algorithm of Karp, Luby and Madras (1989), as the Neural#DNF paper states it:
+// The self-adjusting coverage algorithm of Karp, Luby and Madras (1989), as the Neural#DNF paper states it.
+//
+// A trial:
 //   if there is no current assignment, draw clause i with probability p(C_i)/S and an assignment that satisfies it;
 //   draw clause k uniformly: if the assignment satisfies it, ++N and forget the assignment;
 // after tau trials return tau S / (m N). Variables get a value only when a clause reads them.
@@ -39,13 +41,14 @@ class LazyAssignment {
     void forget() {
         epoch_ += 2;
         if (epoch_ != 0) return;
-        for (auto &x : variables_) x.state = 0;  // the epochs have gone round
+        for (auto &x : variables_)
+            x.state = 0;  // the epoch numbers are used up: all states are cleared, and they start again
         epoch_ = 2;
     }
     SHARPDNF_INLINE void set(int32_t literal) { variables_[literal >> 1].state = epoch_ + !(literal & 1); }
     SHARPDNF_INLINE void prefetch(int32_t literal) const { __builtin_prefetch(&variables_[literal >> 1]); }
-    // 1 if the literal holds. Whether a variable is drawn already is a coin toss to the branch predictor: `bits`, 32
-    // random ones, make a value either way, and it is kept only where there is none.
+    // 1 if the literal holds. Whether a variable is drawn already cannot be predicted, so there is no branch on it:
+    // a value is made from the 32 random `bits` either way, and kept only where the variable had none.
     SHARPDNF_INLINE uint32_t holds(int32_t literal, uint32_t bits, Random &random) {
         Variable &x = variables_[literal >> 1];
         uint32_t fresh = epoch_ + (bits < x.threshold);

@@ -1,5 +1,7 @@
-// The two parts of the paper's network that are not matrix products: sums of messages along the edges of the formula,
-// and the elementwise half of a layer-norm LSTM, forward and backward. Plain loops over rows that stay in L1.
+// The parts of the paper's network that are not matrix products: message sums, and half of a layer-norm LSTM.
+//
+// Messages are summed along the edges of the formula; of the LSTM cell it is the elementwise half, forward and
+// backward. Plain loops over rows that stay in the first cache.
 #pragma once
 #include <algorithm>
 #include <cmath>

@@ -49,7 +49,9 @@ template <class T> class RawArray {
         void *memory = large ? std::aligned_alloc(kHuge, whole) : std::malloc(whole);
         if (!memory) throw std::bad_alloc();
 #ifdef MADV_HUGEPAGE
-        if (large) madvise(memory, whole, MADV_HUGEPAGE);  // a wish: without it all is the same, but slower
+        if (large)
+            madvise(memory, whole,
+                    MADV_HUGEPAGE);  // only advice to the system: without huge pages the result is the same, but slower
 #endif
         return static_cast<T *>(memory);
     }

@@ -83,7 +83,8 @@ class NodeBuilder {
     Value shannon(int32_t v, Value high, Value low) {
         return high == low ? high : find({Compiled::kShannon, v, high, low});
     }
-    // high where the event happens, low where not: "all" fails at the first part that does, "any" holds at the first.
+    // The node that is `high` where the event happens and `low` elsewhere. "All of" is decided by the first part that
+    // fails, "any of" by the first that holds.
     Value decide(int32_t id, Value high, Value low) {
         const Event &event = lifted_->events[id];
         if (event.kind == Event::kLiteral)

@@ -80,7 +80,7 @@ class Parser {
   private:
     enum class Mode { line_start, literals, directive, skip };
     enum class Weights { none, pepin, competition, pysdd };
-    static constexpr int64_t kFreeVars = 10'000'000;  // so many variables a text may announce however short it is
+    static constexpr int64_t kFreeVars = 10'000'000;  // a text may announce this many variables however short it is
 
     [[noreturn]] static void fail(std::string message) { throw ParseFailure{std::move(message)}; }
 
@@ -251,7 +251,8 @@ class Parser {
         return newline + 1;
     }
 
-    // A comment may be as long as it likes, but only PySDD's weights mean something at that length.
+    // A comment may be of any length, and is skipped; only weights in the style of PySDD are kept however long they
+    // are.
     bool long_comment(const char *p, const char *end) {
         split(p, end);
         const bool competition = tokens_.size() >= 3 && tokens_[1].is("p") && tokens_[2].is("weight");
@@ -382,7 +383,8 @@ class Parser {
         if (!std::isnan(positive) && !std::isnan(negative)) {
             check_pair(variable, positive, negative);
         } else if ((w > 1.0 || w < 0x1p-50) && lone_.size() < 1000) {
-            lone_[variable] = line;  // 1 - w will not do, so the partner must still come: remember where to point
+            lone_[variable] = line;  // 1 - w is not a weight, so the other sign must be declared too: the line is kept
+                                     // for the error message
         }
     }
 
@@ -494,7 +496,8 @@ class Parser {
     int64_t clause_line_ = 0;
     int32_t last_variable_ = -1;
     SparseDoubles negative_weight_;
-    std::map<int64_t, int64_t> lone_;  // variable -> line of its only weight so far, if 1 - w will not do
+    std::map<int64_t, int64_t>
+        lone_;  // variable -> line of its only weight so far, where 1 - w cannot be the other one
     std::vector<Token> tokens_;
     std::string text_, early_weights_;
     int64_t early_line_ = 0;

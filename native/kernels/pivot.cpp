@@ -1,3 +1,4 @@
+// The inner loops of pivot.hpp: worlds are drawn, and in each lane the clauses that one variable decides are found.
 #include "pivot.hpp"
 
 #include <algorithm>

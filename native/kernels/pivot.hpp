@@ -1,6 +1,8 @@
-// Pivotal variables in drawn worlds. Variable v is pivotal in a world if the formula changes its truth with v: up if it
-// is true exactly for v = 1, down if exactly for v = 0. P(up) - P(down) is the influence of v, and neither depends on
-// the value that v has in the world.
+// Pivotal variables in drawn worlds: those that the truth of the formula hangs on there.
+//
+// Variable v is pivotal in a world if the formula changes its truth with v: up if it is
+// true exactly for v = 1, down if exactly for v = 0. P(up) - P(down) is the influence of v, and neither depends on the
+// value that v has in the world.
 #pragma once
 #include <cstdint>
 #include <vector>

@@ -12,8 +12,8 @@ class Poll {
   public:
     using Clock = std::chrono::steady_clock;
 
-    // A deadline decades away is none: the clock's integers could not hold it. `interrupted` runs on the calling thread
-    // at most every 20 ms and says whether to give up (a signal came).
+    // A deadline decades away counts as no deadline, because the clock's integers could not hold it. `interrupted` runs
+    // on the calling thread at most every 20 ms and says whether to give up (a signal came).
     Poll(double seconds, std::function<bool()> interrupted)
         : has_deadline_(seconds < 1e9), interrupted_(std::move(interrupted)), last_(Clock::now()) {
         if (has_deadline_)
@@ -37,7 +37,7 @@ class Poll {
     }
     // For any thread.
     bool stopped() const { return stopped_.load(std::memory_order_relaxed) || (parent_ && parent_->stopped()); }
-    // Stopped by a signal, not by the deadline: nobody will read the answer.
+    // Whether a signal stopped it and not the deadline: then an exception follows, and no answer is read.
     bool abandoned() const { return abandoned_.load(std::memory_order_relaxed) || (parent_ && parent_->abandoned()); }
 
   private:
@@ -49,7 +49,7 @@ class Poll {
     std::atomic<bool> stopped_{false}, abandoned_{false};
 };
 
-// What a pass throws that has nothing worth returning when it is told to stop.
+// Thrown by a pass that is told to stop and has nothing to return that is of use by itself.
 struct Stopped {};
 
 // For a long pass: told of the work done (literals touched), it looks at the poll every so many of them.

@@ -71,7 +71,7 @@ struct Random {
     }
     // Uniform on [0, 1) with 53 bits.
     SHARPDNF_INLINE double uniform() { return static_cast<double>(next() >> 11) * 0x1.0p-53; }
-    // Uniform on {0, .., n-1} (Lemire's multiply-shift, bias below 2^-32 for n < 2^32 removed by 64-bit width).
+    // Uniform on {0, .., n-1} (Lemire's multiply-shift of 64 bits: the bias is below 2^-32 for n < 2^32).
     SHARPDNF_INLINE uint64_t below(uint64_t n) {
         return static_cast<uint64_t>((static_cast<unsigned __int128>(next()) * n) >> 64);
     }

@@ -187,7 +187,7 @@ class Search {
             std::fill(pending.begin(), pending.end(), 0);
             now.clear(), cost = 0;
         }
-        bool wait(int32_t v) {  // false if it was waiting already
+        bool wait(int32_t v) {  // returns false if it was waiting already
             const bool first = !(pending[v >> 6] >> (v & 63) & 1);
             pending[v >> 6] |= 1ULL << (v & 63);
             return first;

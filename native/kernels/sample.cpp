@@ -1,3 +1,4 @@
+// The inner loops of sample.hpp: a block of 512 draws, from choosing a group to counting the successes.
 #include "sample.hpp"
 
 #include <algorithm>
@@ -109,7 +110,7 @@ std::vector<double> lay_out_groups(SamplePlan &plan, Grouping &grouping, const s
     return weight;
 }
 
-// From the weights of all groups: how lanes draw one.
+// Prepares how lanes draw a group, from the weights of all groups.
 void make_draw(SamplePlan &plan, const std::vector<double> &weight) {
     plan.groups = static_cast<int64_t>(weight.size());
     std::vector<double> following(std::min(plan.groups, SamplePlan::MAX_PEELED + 1), 0.0);
@@ -219,9 +220,9 @@ SHARPDNF_INLINE int draw_groups(const SamplePlan &plan, SampleScratch &scratch, 
     return drawn;
 }
 
-// What is drawn from: the scale S' of each choice is known before a draw, in units of the largest p(C), and the least
-// of them wins. `one` is that of direct draws, `sum` that of single clauses, nine tenths of which groups must stay
-// below.
+// Which estimator draws: the one with the least scale S', all of which are known before a draw, in units of the largest
+// p(C). `one` is the scale of direct draws, `sum` that of single clauses. Groups take longer to draw from, so they are
+// chosen only if their scale is below nine tenths of `sum`.
 Estimator choose(Estimator wanted, const Grouping &grouping, double one, double sum) {
     const bool useful = !grouping.groups.empty();
     if (wanted == Estimator::grouped && !useful) return Estimator::coverage;

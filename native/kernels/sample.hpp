@@ -85,7 +85,9 @@ class SampleScratch {
     void next_block() {
         const auto used = static_cast<uint32_t>(words_.size());
         words_.clear();
-        if (base_ > std::numeric_limits<uint32_t>::max() - used - slot_.size()) {  // the slots have gone round
+        if (base_ >
+            std::numeric_limits<uint32_t>::max() - used -
+                slot_.size()) {  // the numbers for slots are used up: all slots are cleared, and they start again
             std::fill(slot_.begin(), slot_.end(), 0u);
             base_ = 1;
         } else {

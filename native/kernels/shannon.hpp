@@ -118,7 +118,7 @@ template <class Algebra> class Shannon {
         }
         return true;
     }
-    bool exhausted() const { return exhausted_; }  // it gave up because the memory ended
+    bool exhausted() const { return exhausted_; }  // whether it gave up because the memory was full
     Value value() const { return result_; }
     int64_t operations() const { return operations_; }
     int64_t nodes() const { return decisions_; }
@@ -167,8 +167,7 @@ template <class Algebra> class Shannon {
         Value sum{}, high{};
     };
 
-    // Remembers values by key: eight places to look at, of which the one unused for longest is given up when memory
-    // ends.
+    // Remembers values by key. A key has eight places; when memory is full, the one unused for longest is overwritten.
     class Cache {
       public:
         explicit Cache(std::size_t memory)
@@ -225,8 +224,8 @@ template <class Algebra> class Shannon {
         std::sort(next_.begin(), next_.end());
         next_.erase(std::unique(next_.begin(), next_.end()), next_.end());
         ++epoch_;
-        // Without it equal subformulas may be solved twice, no more; with tens of thousands of clauses it would cost
-        // more than a whole round.
+        // Absorption only saves work: without it equal subformulas may be solved twice. So it ends here after a
+        // linear amount; with tens of thousands of clauses it would cost more than a whole round.
         const int64_t enough = operations_ + 16 * static_cast<int64_t>(suffixes_.literals.size());
         for (const int32_t clause : next_) {
             if (operations_ > enough) break;
@@ -343,7 +342,7 @@ template <class Algebra> class Shannon {
         if (first == last || !absorption_) return;
         auto &list = supersets_[inner];
         if (list.empty()) {
-            list.push_back(-1);  // known, if only to be empty
+            list.push_back(-1);  // marks the list as made, also if no suffix follows
             const std::vector<int32_t> *candidates = nullptr;
             for (const int32_t *lit = suffixes_.begin(inner); lit != suffixes_.end(inner); ++lit)
                 if (!candidates || holders_[*lit].size() < candidates->size()) candidates = &holders_[*lit];

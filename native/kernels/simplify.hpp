@@ -28,23 +28,24 @@ struct SimplifyOptions {
 struct Fold {
     double log_factor = 0.0, log_cofactor = -std::numeric_limits<double>::infinity();  // log F, log (1 - F)
     double log_miss = 0.0, log_hit = -std::numeric_limits<double>::infinity();         // log M, log (1 - M)
-    double rounding = 0.0;  // none of the four is off by more, relative to F, 1 - F, M, 1 - M
+    double rounding = 0.0;  // the largest relative rounding error of F, 1 - F, M and 1 - M
 
     bool trivial() const { return std::isinf(log_cofactor) && std::isinf(log_hit); }  // P = mu
 
     struct Pair {
         double log_p, log_q;
     };
-    // (log P, log(1 - P)) from (log mu, log(1 - mu)), moved down (-1) or up (1) by what rounding may come to, or not
-    // (0).
+    // (log P, log(1 - P)) from (log mu, log(1 - mu)). `direction` -1 or 1 moves them down or up by all that rounding
+    // may have added, so that they are bounds; 0 leaves them.
     Pair whole(double log_mu, double log_nu, int direction) const {
         const double p = log_factor + add(log_hit, log_miss + std::min(log_mu, 0.0));
         const double q = add(log_cofactor, log_factor + log_miss + std::min(log_nu, 0.0));
-        double size = 4.0;  // logarithms are off by a unit of themselves, numbers by that much
+        double size = 4.0;  // how many units of rounding: each logarithm may be off by one unit of its own size
         for (const double x : {log_factor, log_cofactor, log_miss, log_hit, p, q})
             if (std::isfinite(x)) size += std::fabs(x);
         const double slack = direction * (3.0 * rounding + 4.0 * kUnit * size);
-        // The larger side follows from the smaller; so near to 1 that doubles end, a bound keeps its distance.
+        // Only the smaller of P and 1 - P has all digits; the other one is computed from it. Where it rounds to 1, the
+        // smallest double keeps a bound from touching 1.
         const auto rest = [](double log, int way) {
             const double out = log1mexp(log) + (std::isfinite(log) ? way * std::numeric_limits<double>::min() : 0.0);
             return std::min(out, 0.0);
@@ -86,7 +87,7 @@ class Simplifier {
             if (!true_ && out_.negated_units) drop_redundant();  // shorter clauses may absorb more
             if (!true_ && g_.num_clauses > 1) factor();
         }
-        if (true_) {  // nothing is missed
+        if (true_) {  // the formula holds in every world: M = 0
             out_.fold.log_miss = -std::numeric_limits<double>::infinity(), out_.fold.log_hit = 0.0;
             adopt({});
         } else {
@@ -99,7 +100,7 @@ class Simplifier {
     }
 
   private:
-    static constexpr int kAhead = 32;  // how early memory is asked for that will be read at random
+    static constexpr int kAhead = 32;  // how many clauses ahead memory is prefetched that will be read at random
 
     const int32_t *begin(int64_t c) const { return g_.literals + g_.indptr[c]; }
     const int32_t *end(int64_t c) const { return g_.literals + g_.indptr[c + 1]; }
@@ -145,7 +146,7 @@ class Simplifier {
 
     // Drops the literals that are surely true and the clauses that are surely false.
     void drop_fixed() {
-        std::vector<uint8_t> fixed;  // 1: fixed, 2: and counted
+        std::vector<uint8_t> fixed;  // per variable: 1 if it is fixed, 2 once it is counted in the statistics
         for (int64_t v = 0; v < g_.num_vars; ++v) {
             if (g_.prob[v] != 0.0 && g_.prob[v] != 1.0) continue;
             if (fixed.empty()) fixed.resize(g_.num_vars, 0);
@@ -430,7 +431,7 @@ class Simplifier {
     OwnedFormula part_;
 };
 
-// Told to stop, it leaves the formula as it is: that is right too.
+// If the deadline comes, the formula stays as it is, which is a right answer too.
 inline SimplifyResult simplify(const Formula &f, const SimplifyOptions &options, Poll &poll) {
     try {
         return Simplifier(f, options, poll).run();

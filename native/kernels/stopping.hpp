@@ -176,12 +176,12 @@ inline bool enough_draws(int64_t n, double epsilon, double delta) {
                        (twice == std::floor(twice) && std::fma(2.0 * N, epsilon, -twice) < 0.0 ? 1 : 0);
     const auto kept = [&](int64_t a) {
         const double p = static_cast<double>(a) / N - epsilon;
-        if (p <= 0.0) return true;                  // so few successes are no surprise
+        if (p <= 0.0) return true;                  // no p above 0 is near this point, so none fails there
         const int64_t below = n - (a - reach) + 1;  // S < a - 2 N epsilon is N - S >= below
         if (binomial_tail_bound(n, a, p) + binomial_tail_bound(n, below, 1.0 - p) <= delta) return true;
         return (binomial_tail(n, a, p) + binomial_tail(n, below, 1.0 - p)) * (1.0 + 1e-8) <= delta;
     };
-    // From the middle outwards: where it fails it fails there.
+    // From the middle outwards: the failure is largest near p = 1/2, so a number that is not enough is seen early.
     const auto middle = static_cast<int64_t>(N * (1.0 + epsilon) / 2.0);
     for (int64_t d = 0; d <= n; ++d)
         if ((middle - d >= 0 && !kept(middle - d)) || (middle + d <= n && !kept(middle + d))) return false;

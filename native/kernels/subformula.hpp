@@ -35,7 +35,7 @@ inline uint64_t mix(uint64_t x) {  // splitmix64
 // Scratch memory for formulas over n variables; every rule costs about one pass over the literals it is given.
 class Workbench {
   public:
-    // With a poll, a pass throws Stopped when it says so; the formula it was given is as it was.
+    // A pass throws Stopped when the poll says so, and leaves the formula it was given unchanged.
     explicit Workbench(int64_t num_vars, Poll *poll = nullptr)
         : count(2 * num_vars),
           poll_(poll),
@@ -171,7 +171,8 @@ class Workbench {
         gone_.assign(g.ends.size(), 0);
         for (int32_t i = 0; i < count[lit ^ 1]; ++i) gone_[occurs_[first_[lit ^ 1] + i]] = 1;
         bool units = false;
-        int64_t budget = 128 * static_cast<int64_t>(g.lits.size()) + 256;  // generous: path formulas live on it
+        int64_t budget = 128 * static_cast<int64_t>(g.lits.size()) +
+                         256;  // large, because formulas of paths are solved mostly by absorption
         for (int32_t i = 0; i < count[lit]; ++i) {
             const int32_t c = occurs_[first_[lit] + i];
             if (g.width(c) == 1) return out.make_true();
@@ -297,7 +298,7 @@ class Workbench {
             for (int32_t c = 0; c < m; ++c) {
                 for (const int32_t *l = g.begin(c); l != g.end(c); ++l)
                     if (part_[slot_[*l >> 1]] == part) hash_[c] += mix(static_cast<uint64_t>(*l) + 1);
-                if (hash_[c] == 0) return false;  // a clause that leaves the factor out
+                if (hash_[c] == 0) return false;  // the clause has no literal of this factor, so the split is wrong
                 passed(g, c);
             }
             std::sort(hash_.begin(), hash_.end());

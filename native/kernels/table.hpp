@@ -63,7 +63,8 @@ class TruthTable {
             for (int cell = 0; cell < 1 << j; ++cell) weight[cell | 1 << j] = weight[cell] * high, weight[cell] *= low;
         }
     }
-    // Nibbles: the first two positions are looked up, the four others weigh. At most 7 + 6 + 1 + 15 roundings.
+    // In nibbles: the first two positions are looked up in a table, and the four others weigh the nibbles. At most
+    // 7 + 6 + 1 + 15 roundings.
     Plain one_word(const double *prob) const {
         double low[16], cells[4], weight[16];
         const int high = num_vars_ > 2 ? num_vars_ - 2 : 0;

@@ -11,7 +11,7 @@
 
 namespace sharpdnf {
 
-// What is wrong, thrown out of the parser; Parser::line says where.
+// Thrown by the parser with what is wrong in the text; Parser::line says where.
 struct ParseFailure {
     std::string message;
 };
@@ -22,7 +22,7 @@ struct Token {
         const auto length = static_cast<size_t>(last - first);
         return std::strlen(word) == length && std::memcmp(first, word, length) == 0;
     }
-    // For messages: short, and readable whatever the bytes are.
+    // A word of the text as error messages quote it: cut short, and readable whatever its bytes are.
     std::string quoted() const {
         std::string out = "'";
         for (const char *p = first; p < last && p < first + 40; ++p) {

@@ -30,7 +30,7 @@ template <class Work> void run_on_threads(int helpers, const Work &work) {
     std::vector<std::thread> pool;
     try {
         for (int t = 1; t <= helpers; ++t) pool.emplace_back(guarded, t);
-    } catch (const std::system_error &) {  // no more threads: those that run do the work
+    } catch (const std::system_error &) {  // the system starts no more threads: those that run do all the work
     } catch (const std::bad_alloc &) {}
     guarded(0);
     for (auto &thread : pool) thread.join();
@@ -44,7 +44,7 @@ template <class Work, class Tally>
 void in_order(int threads, int places, const Work &work, const Tally &tally, Poll &poll) {
     std::vector<char> done(places);
     for (uint64_t first = 0;; first += static_cast<uint64_t>(places)) {
-        if (poll.look()) return;  // a block may be too short to ask
+        if (poll.look()) return;  // a block may be too short to look at the clock by itself
         std::atomic<int> taken{0};
         std::fill(done.begin(), done.end(), 0);
         run_on_threads(threads - 1, [&](int t) {

@@ -99,7 +99,7 @@ inline std::vector<int32_t> order_by_force(const Formula &f, const std::vector<i
 // The variables set so far cut each clause into what is behind and what is ahead. Two pasts are of one kind if the same
 // futures follow: for the paths of a network that is the node where a path stands, whatever way it took. The number of
 // kinds bounds what `Shannon` has to tell apart (2^kinds), and the order that keeps it small is that of the paths'
-// steps, found without being told.
+// steps, found without knowing of paths.
 class KindsOrder {
   public:
     KindsOrder(const Formula &f, const Occurrences &at, Pace &pace) : f_(f), at_(at), pace_(pace) {

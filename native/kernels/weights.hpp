@@ -68,7 +68,7 @@ inline double check_pair(int64_t variable, double positive, double negative) {
     };
     if (positive < 0.0 || negative < 0.0) fail_pair("1 - w would be negative: expected a weight for both literals");
     double sum = positive + negative;
-    if (std::abs(sum - 1.0) <= 0x1p-52) sum = 1.0;  // 0.1 and 0.9 are meant to add up to 1
+    if (std::abs(sum - 1.0) <= 0x1p-52) sum = 1.0;  // as doubles 0.1 and 0.9 do not add up to 1, but are meant to
     if (!(sum > 0.0) || std::isinf(sum)) fail_pair("expected weights with a positive sum that a double can hold");
     const double p = positive / sum;
     if ((p == 0.0 && positive > 0.0) || (p == 1.0 && negative > 0.0))

@@ -67,7 +67,8 @@ inline Wide operator+(const Wide &a, const Wide &b) {
 }
 inline bool operator<(const Wide &a, const Wide &b) {
     if (a.m == 0.0 || b.m == 0.0 || a.e == b.e) return a.m < b.m;
-    if (a.e + 1 == b.e) return a.m * Wide::kInverseStep < b.m;  // exponents are coarse: neighbours compare either way
+    // Of neighbouring exponents the mantissas decide.
+    if (a.e + 1 == b.e) return a.m * Wide::kInverseStep < b.m;
     if (a.e == b.e + 1) return a.m < b.m * Wide::kInverseStep;
     return a.e < b.e;
 }

@@ -65,10 +65,12 @@ class Builder:
 
     @property
     def num_vars(self) -> int:
+        """How many variables were made so far."""
         return len(self._prob)
 
     @property
     def num_gates(self) -> int:
+        """How many different gates were made so far."""
         return len(self._kind)
 
     def var(self, name: str | None = None, prob: float | None = None) -> Gate:
@@ -103,6 +105,7 @@ class Builder:
         return Gate(self, self._new(TRUE if value else FALSE, 0, ()))
 
     def not_(self, gate: Gate | bool) -> Gate:
+        """The gate that is true where this one is false."""
         return Gate(self, self._negate(self._number(gate)))
 
     def and_(self, *gates: Gate | bool) -> Gate:

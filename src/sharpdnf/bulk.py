@@ -27,7 +27,7 @@ SAFE_PATH = "PYTHONSAFEPATH"
 def backend_chosen() -> bool:
     """Whether this call stands inside ``with joblib.parallel_config(...)``.
 
-    Who has not imported joblib has not chosen a backend, so nothing is imported here. Without a choice joblib makes a
+    A program that has not imported joblib has chosen no backend, so it is not imported. Without a choice joblib makes a
     new default backend whenever it is asked for the active one; a chosen one is the same object each time.
     """
     if "joblib" not in sys.modules:
@@ -103,10 +103,10 @@ def _piece(work: Callable[[Item], Result], place: int, item: Item) -> tuple[int,
 
 @contextlib.contextmanager
 def _nothing_from_the_current_folder() -> Iterator[None]:
-    """Workers that start meanwhile import from where this process does and from nowhere else.
+    """Keeps workers that start meanwhile from importing out of the current folder.
 
     Python starts such a process with ``-m``, which puts the current folder first on its path: a ``joblib.py`` that lies
-    there would run. The variable stands while there is work, for workers start when there is some.
+    there would run. The environment variable that prevents it is set while there is work, because workers start then.
     """
     before = os.environ.get(SAFE_PATH)
     os.environ[SAFE_PATH] = "1"

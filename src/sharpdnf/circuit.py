@@ -36,14 +36,23 @@ class Circuit:
     """
 
     kind: ByteArray
+    """uint8[g]: what each gate does."""
     arg: GateArray
+    """int32[g]: the variable of a VAR, the k of an ATLEAST, else 0."""
     indptr: IntArray
+    """int64[g + 1]: where the inputs of each gate begin and end."""
     inputs: GateArray
+    """int32[indptr[g]]: the gates that are read, all before the reader."""
     outputs: GateArray
+    """int32[k]: the gates that are asked about."""
     prob: FloatArray
+    """float64[n]: the probability that each variable is true."""
     log_scale: float = 0.0
+    """The logarithm of the factor that turns a probability into the weighted model count; 0 without weights."""
     names: tuple[str, ...] | None = None
+    """The names of the variables, or None if they have none."""
     output_names: tuple[str, ...] | None = None
+    """The names of the outputs, or None if they have none."""
     notes: tuple[str, ...] = field(default=())
     """What reading a file changed on the way in, in words."""
 
@@ -124,10 +133,12 @@ class Circuit:
 
     @property
     def num_vars(self) -> int:
+        """How many variables there are, also those that no gate reads."""
         return len(self.prob)
 
     @property
     def num_gates(self) -> int:
+        """How many gates there are, variables and constants included."""
         return len(self.kind)
 
     @property
@@ -137,6 +148,7 @@ class Circuit:
 
     @property
     def num_outputs(self) -> int:
+        """How many gates are asked about."""
         return len(self.outputs)
 
     @property

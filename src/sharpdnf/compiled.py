@@ -26,11 +26,17 @@ class Compiled:
     """Nodes as arrays. ``a, b`` are children (Shannon: ``a`` if ``var`` is true); a term is ``literals[a:b]``."""
 
     kind: npt.NDArray[np.uint8]
+    """uint8[k]: what each node is; a node comes after those that it reads, the root last."""
     a: npt.NDArray[np.int32]
+    """int32[k]: the first child, or where a term begins in ``literals``."""
     b: npt.NDArray[np.int32]
+    """int32[k]: the second child, or where a term ends."""
     var: npt.NDArray[np.int32]
+    """int32[k]: the variable that a Shannon node decides."""
     literals: npt.NDArray[np.int32]
+    """int32: the literals of all terms."""
     num_vars: int
+    """How many variables the formula has."""
 
     @classmethod
     def from_native(cls, found: _native.CompiledArrays | None, num_vars: int) -> Self | None:
@@ -41,6 +47,7 @@ class Compiled:
 
     @property
     def num_nodes(self) -> int:
+        """How many nodes there are."""
         return len(self.kind)
 
     def evaluate(self, probs: npt.ArrayLike, *, threads: int = 1) -> FloatArray:

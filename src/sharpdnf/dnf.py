@@ -37,10 +37,15 @@ class DNF:
     """
 
     indptr: IntArray
+    """int64[m + 1]: where the literals of each clause begin and end."""
     literals: LitArray
+    """int32[indptr[m]]: 2 v is variable v, 2 v + 1 its negation; variables are counted from 0."""
     prob: FloatArray
+    """float64[n]: the probability that each variable is true."""
     log_scale: float = 0.0
+    """The logarithm of the factor that turns the probability into the weighted model count; 0 without weights."""
     names: tuple[str, ...] | None = None
+    """The names of the variables, or None if they have none."""
     notes: tuple[str, ...] = field(default=())
     """What normalisation changed on the way in, in words."""
 
@@ -165,14 +170,17 @@ class DNF:
 
     @property
     def num_vars(self) -> int:
+        """How many variables there are, also those that no clause reads."""
         return len(self.prob)
 
     @property
     def num_clauses(self) -> int:
+        """How many clauses there are."""
         return len(self.indptr) - 1
 
     @property
     def num_literals(self) -> int:
+        """How many literals all clauses have together."""
         return len(self.literals)
 
     @property
@@ -369,7 +377,9 @@ class Batch:
     """
 
     dnf: DNF
+    """All clauses of all formulas, as one formula over the common variables."""
     formula_indptr: IntArray
+    """int64[k + 1]: where the clauses of each of the k formulas begin and end."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.dnf, DNF):

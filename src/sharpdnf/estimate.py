@@ -110,6 +110,7 @@ class Estimate:
     """
 
     log_prob: float
+    """The natural logarithm of the answer; minus infinity if it is 0."""
     guarantee: str
     """What is promised: "exact", "relative", "additive", "bounds" or "none"."""
     engine: str
@@ -119,14 +120,21 @@ class Estimate:
     delta: float | None = None
     """The probability with which the promise may fail; None if the guarantee has none."""
     log_lower: float = -math.inf
+    """The logarithm of ``lower``."""
     log_upper: float = 0.0
+    """The logarithm of ``upper``."""
     log_certified_lower: float = -math.inf
+    """The logarithm of ``certified_lower``."""
     log_certified_upper: float = 0.0
+    """The logarithm of ``certified_upper``."""
     of: str = "prob"
     """What a relative guarantee is about: "complement" says 1 - P, which serves P too where P is at least 1/2."""
     log_complement: float = math.nan
+    """The logarithm of 1 - P."""
     log_complement_lower: float = math.nan
+    """The logarithm of ``complement_lower``."""
     log_complement_upper: float = math.nan
+    """The logarithm of ``complement_upper``."""
     samples: int = 0
     """How many draws the answer rests on; 0 if none was made."""
     seconds: float = 0.0
@@ -170,6 +178,7 @@ class Estimate:
 
     @property
     def prob(self) -> float:
+        """The answer P; 0 where it is smaller than any double, although ``log_prob`` tells it."""
         return math.exp(self.log_prob)
 
     @property
@@ -179,26 +188,32 @@ class Estimate:
 
     @property
     def complement_lower(self) -> float:
+        """The lower end of the interval of 1 - P, which holds as ``lower`` does."""
         return exp_down(self.log_complement_lower)
 
     @property
     def complement_upper(self) -> float:
+        """The upper end of the interval of 1 - P, which holds as ``upper`` does."""
         return exp_up(self.log_complement_upper)
 
     @property
     def lower(self) -> float:
+        """The lower end of the interval that holds P with probability 1 - delta, or surely: see the class."""
         return exp_down(self.log_lower)
 
     @property
     def upper(self) -> float:
+        """The upper end of that interval."""
         return exp_up(self.log_upper)
 
     @property
     def certified_lower(self) -> float:
+        """A lower bound of P that holds surely; 0 if none is known."""
         return exp_down(self.log_certified_lower)
 
     @property
     def certified_upper(self) -> float:
+        """An upper bound of P that holds surely; 1 if none is known."""
         return exp_up(self.log_certified_upper)
 
     def replace(self, **changes: Any) -> Estimate:

@@ -37,11 +37,17 @@ class PaperSpec:
     """
 
     num_vars: int
+    """How many variables there are."""
     num_clauses: int
+    """How many clauses there are."""
     width: int | tuple[int, int]
+    """How many literals a clause has, or the range of that number."""
     privileged: bool | Literal["random"] = "random"
+    """Whether some variables are privileged, which stand in many clauses."""
     variant: Literal["text", "code"] = "text"
+    """The law of the number of privileged variables."""
     placement: Literal["weighted", "strict"] = "weighted"
+    """How emptier clauses are preferred."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +55,11 @@ class UniformSpec:
     """Clauses of ``width`` different variables, drawn uniformly."""
 
     num_vars: int
+    """How many variables there are."""
     num_clauses: int
+    """How many clauses there are."""
     width: int | tuple[int, int]
+    """How many literals a clause has, or the range of that number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +71,15 @@ class HubSpec:
     """
 
     num_vars: int
+    """How many variables there are."""
     num_clauses: int
+    """How many clauses there are."""
     width: int
+    """How many literals a clause has."""
     max_hubs: int = 3
+    """How many hubs there are at most."""
     least_share: float = 0.5
+    """The smallest share of the clauses that a hub stands in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +92,21 @@ class ReliabilitySpec:
     """
 
     rows: int = 4
+    """How many rows of nodes the grid has."""
     cols: int = 4
+    """How many columns of nodes the grid has."""
     prob: float | None = None
+    """The probability of edges that have none of their own; None for a uniform draw each."""
     edges: Sequence[tuple[Any, ...]] | None = None
+    """The edges of the network; None for a grid."""
     source: Hashable = None
+    """Where paths begin."""
     target: Hashable = None
+    """Where paths end."""
     directed: bool = False
+    """Whether edges lead one way."""
     max_paths: int = 1_000_000
+    """How many simple paths are listed at most; more of them are an error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +114,13 @@ class JoinSpec:
     """Lineage of R(x), S(x,y), T(y): each pair (x, y) is in S with probability ``density``."""
 
     num_left: int = 20
+    """How many rows R has."""
     num_right: int = 20
+    """How many rows T has."""
     density: float = 0.2
+    """The probability that a pair is in S."""
     prob: float | None = None
+    """The probability of every row; None for a uniform draw each."""
 
 
 def paper(spec: PaperSpec, rng: np.random.Generator) -> DNF:

@@ -58,17 +58,21 @@ class Influence(np.lib.mixins.NDArrayOperatorsMixin):
     """The influence of every variable, used like an array float64[n], and how far it may be off."""
 
     values: FloatArray
+    """float64[n]: d P / d p_v of every variable."""
     stderr: FloatArray
     """float64[n]: one standard error of each influence; 0 where it is exact."""
     lower: FloatArray
+    """float64[n]: the lower ends; see ``upper``."""
     upper: FloatArray
     """float64[n]: all n influences lie between the two, together with probability 1 - delta; surely where exact."""
     exact: bool
+    """Whether every influence is exact."""
     samples: int
     """Worlds that were drawn; 0 if all is exact."""
     met: bool = True
     """Whether every influence is within epsilon times the largest one, as asked."""
     names: tuple[str, ...] | None = None
+    """The names of the variables, or None if they have none."""
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         return np.array(self.values, dtype=dtype) if copy or dtype is not None else self.values
@@ -87,6 +91,7 @@ class Influence(np.lib.mixins.NDArrayOperatorsMixin):
         return iter(self.values.tolist())
 
     def tolist(self) -> list[float]:
+        """The influences as a list of floats."""
         return [float(value) for value in self.values]
 
     def ranking(self) -> list[Rank]:

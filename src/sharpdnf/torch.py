@@ -34,7 +34,7 @@ from sharpdnf.errors import InvalidFormula, LimitError, NotMetWarning
 from sharpdnf.estimate import Limit, check_tolerance
 
 OPERATIONS = 5_000_000
-"""What a compilation may cost: half a second for a formula that does not compile."""
+"""How many operations a compilation may take; a formula that does not compile is given up after about half a second."""
 MAX_MODELS = 1 << 18
 """The most models for one gradient, unless the caller says otherwise."""
 
@@ -71,7 +71,7 @@ class Probability(torch.nn.Module):
         timeout: float | None = None,
         threads: int | None = None,
     ) -> None:
-        """``exact=True`` insists on compiling, whatever it takes; ``exact=False`` on samples.
+        """Compiles the formulas. ``exact=True`` compiles each whatever it takes; ``exact=False`` draws samples of all.
 
         ``threads`` None means as many as torch uses itself.
         """
@@ -83,6 +83,7 @@ class Probability(torch.nn.Module):
         singles = _one_output_each(formulas)
         self.names, columns = _columns(singles)
         self.num_vars = len(self.names) if self.names else max(formula.num_vars for formula in singles)
+        """How many probabilities a row of input has."""
         parts: list[Compiled] = []
         self._sampled: list[_Sampled] = []
         exact_of = np.zeros(len(singles), dtype=np.bool_)
@@ -96,6 +97,7 @@ class Probability(torch.nn.Module):
             else:
                 self._sampled.append(_Sampled(i, formula, own))
         self.exact: tuple[bool, ...] = tuple(exact_of.tolist())
+        """Whether each formula was compiled; the others are drawn."""
         self._places = np.flatnonzero(exact_of)
         self._compiled: Compiled | None = None
         self._outputs = np.zeros(0, dtype=np.int32)
@@ -104,9 +106,11 @@ class Probability(torch.nn.Module):
 
     @property
     def num_outputs(self) -> int:
+        """How many formulas there are."""
         return len(self.exact)
 
     def forward(self, probs: torch.Tensor) -> torch.Tensor:
+        """log P of every formula (P, with ``log=False``), shape (..., outputs); what a call of the module does."""
         if probs.ndim == 0 or probs.shape[-1] != self.num_vars:
             raise ValueError(f"expected probabilities of shape (..., {self.num_vars}), not {tuple(probs.shape)}")
         if not probs.is_floating_point():
@@ -116,6 +120,7 @@ class Probability(torch.nn.Module):
         return out.reshape(*probs.shape[:-1], self.num_outputs)
 
     def extra_repr(self) -> str:
+        """What the module shows of itself: variables, outputs, nodes."""
         nodes = self._compiled.num_nodes if self._compiled is not None else 0
         sampled = f", {len(self._sampled)} sampled" if self._sampled else ""
         return f"{self.num_vars} variables, {self.num_outputs} outputs, {nodes} nodes{sampled}"
@@ -192,7 +197,9 @@ def _as_rows(values: torch.Tensor) -> FloatArray:
 
 
 def _check(rows: FloatArray) -> None:
-    if rows.size and not (rows.min() >= 0.0 and rows.max() <= 1.0):  # of numbers of which one is NaN both are NaN
+    if rows.size and not (
+        rows.min() >= 0.0 and rows.max() <= 1.0
+    ):  # the least and the largest are NaN if any entry is, and fail the comparison
         row, variable = (int(i) for i in np.argwhere(~((rows >= 0.0) & (rows <= 1.0)))[0])
         raise ValueError(f"row {row}, variable {variable}: {rows[row, variable]} is not a probability in [0, 1]")
 
@@ -273,13 +280,13 @@ class _Sampled:
         slopes = np.where(spread, (found.prob - inner) / (inner * (1.0 - inner)), 0.0)
         for v in np.flatnonzero(~spread).tolist():
             slopes[v] = self._at_the_end(prob, v, found, models, limit)
-        if not log:  # the two factors are from different draws, so their product has no bias either
+        if not log:  # P and the gradient of log P come from different draws, so their product has no bias either
             other = self._draw(prob, models, limit)
             slopes *= 0.0 if other is None else math.exp(other.log_prob)
         return slopes, needed <= most
 
     def _at_the_end(self, prob: FloatArray, v: int, here: SampledMarginals, models: int, limit: Limit) -> float:
-        """d log P / d p_v at p_v = 0 or 1, of which models cannot tell: P with v flipped over P, less 1, and its sign.
+        """d log P / d p_v at p_v = 0 or 1, where models all agree in v: (P with v flipped) / P - 1, with a sign.
 
         The mean number of draws that a success takes is 1 / P(success), so N / k has no bias as an estimate of it, and
         (k - 1) / (N - 1) none as one of P(success); the two are from different draws.
@@ -294,7 +301,7 @@ class _Sampled:
         return (1.0 - 2.0 * float(prob[v])) * (ratio - 1.0)
 
     def _draw(self, prob: FloatArray, successes: int, limit: Limit) -> SampledMarginals | None:
-        """So many models and what they tell; None if the formula is impossible."""
+        """Draws so many models of the formula; None if it has none."""
         seed = int(torch.randint(2**62, ()).item())
         formula = self.formula.with_prob(prob)
         if isinstance(formula, Circuit):
@@ -325,9 +332,9 @@ def models_needed(posterior: FloatArray, prob: FloatArray, drawn: int, epsilon: 
     """
     spread = (prob > 0.0) & (prob < 1.0)
     p, q = prob[spread], posterior[spread]
-    moved = q != p  # a variable that no model needed is known to have no slope
+    moved = q != p  # a variable that no clause of a model read has no influence
     scale = 1.0 / (p[moved] * (1.0 - p[moved]))
-    # Of a rare variable no model may have shown itself: it varies at least as it does without the formula, or nearly.
+    # No drawn model may have shown a rare variable, so its variance counts as at least that without the formula.
     spread_of = np.maximum(q[moved] * (1.0 - q[moved]), p[moved] * (1.0 - p[moved]))
     variance = float(np.sum(spread_of * scale**2))
     length = float(np.sqrt(np.sum((q[moved] - p[moved]) ** 2 * scale**2)))

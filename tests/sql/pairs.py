@@ -67,7 +67,7 @@ def opened(kind: str) -> sharpdnf.ProbDB:
 def readable(sql: str, db: sharpdnf.ProbDB) -> str:
     """Rewritten SQL without quotes and with the tables' own names for the numbered copies."""
     sql = re.sub(r"\(SELECT _m\._sharpdnf_id, [^()]* FROM \"?main\"?\.\"(\w+)\" AS _t JOIN [^()]*\)", r"\1_rows", sql)
-    for declared in db._declared.values():
+    for declared in db.declared.tables.values():
         sql = re.sub(rf"{declared.copy}(?!\d)", f"{declared.name}_rows", sql)
     sql = re.sub(r'"(temp|memory|main)"\.', "", sql).replace('"', "")
     return re.sub(r"_sharpdnf_", "", sql)

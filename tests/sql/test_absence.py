@@ -30,9 +30,9 @@ def test_what_a_query_becomes(pair: SQLPair) -> None:
     with opened(pair.kind) as db:
         if pair.after.startswith("refused: "):
             with pytest.raises(UnsupportedSQL, match=re.escape(pair.after.removeprefix("refused: "))):
-                make_plan(pair.before, db.backend, db._uncertain())
+                make_plan(pair.before, db.backend, db.declared.uncertain())
             return
-        plan = make_plan(pair.before, db.backend, db._uncertain())
+        plan = make_plan(pair.before, db.backend, db.declared.uncertain())
         lines = []
         for step in plan.steps:
             said = f"decide {step.name}: {shown(step.formula)}" if isinstance(step, Decision) else ""

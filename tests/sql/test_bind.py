@@ -46,7 +46,7 @@ def condition(node: Condition) -> str:
 def test_what_names_mean(pair: SQLPair) -> None:
     with opened(pair.kind) as db:
         tree = parse_select(pair.before, db.backend.dialect, "the query")
-        context = binding(Tables(db.backend, db._uncertain(), tree))
+        context = binding(Tables(db.backend, db.declared.uncertain(), tree))
         if pair.after.startswith("refused: "):
             with pytest.raises(SQLError, match=re.escape(pair.after.removeprefix("refused: "))):
                 bind_query(context, tree, Environment(), None)

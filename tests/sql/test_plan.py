@@ -26,6 +26,6 @@ def test_what_is_left_to_us(pair: SQLPair) -> None:
     with opened(pair.kind) as db:
         if pair.after.startswith("refused: "):
             with pytest.raises(SQLError, match=re.escape(pair.after.removeprefix("refused: "))):
-                make_plan(pair.before, db.backend, db._uncertain())
+                make_plan(pair.before, db.backend, db.declared.uncertain())
             return
-        assert shown(make_plan(pair.before, db.backend, db._uncertain())) == pair.after
+        assert shown(make_plan(pair.before, db.backend, db.declared.uncertain())) == pair.after

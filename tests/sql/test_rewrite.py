@@ -20,7 +20,7 @@ from sharpdnf.sql.rewrite.query import rewrite_query, rewriting
 def test_what_a_query_becomes(pair: SQLPair) -> None:
     with opened(pair.kind) as db:
         tree = parse_select(pair.before, db.backend.dialect, "the query")
-        context = binding(Tables(db.backend, db._uncertain(), tree))
+        context = binding(Tables(db.backend, db.declared.uncertain(), tree))
         query: Query = bind_query(context, tree, Environment(), None)
         if pair.after.startswith("refused: "):
             assert not query.positive

@@ -19,7 +19,7 @@ import typer
 
 from sharpdnf.errors import SharpDNFError, SQLTimeout
 
-MODULES = ("count", "formulas", "analysis", "faulttree", "learn", "network", "problog", "reproduce", "sql")
+MODULES = ("count", "formulas", "analysis", "faulttree", "learn", "network", "problog", "reproduce", "sql", "serve")
 """The modules of this package that add commands with ``add_commands(app)``, those that must start fastest first."""
 INTERNAL, BAD_INPUT, NOT_MET, INTERRUPTED, BROKEN_PIPE = 1, 2, 3, 130, 141
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from sharpdnf.fronts.expressions import constant
+from sharpdnf.fronts.quantities import constant
 from sharpdnf.fronts.safexml import MAX_DEPTH, MAX_NAME, Place, shown
 from sharpdnf.fronts.treemodel import BasicEvent, GateDefinition, Model, TreeFormula
 

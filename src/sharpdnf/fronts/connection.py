@@ -102,7 +102,7 @@ def sample_connection(question: Question, asked: Promise, rng: np.random.Generat
     )
     if not asked.of_failure:
         return estimate
-    return estimate.replace(  # what was drawn are failures
+    return estimate.replace(  # a success of the draws is a failure of the network
         of="complement",
         log_prob=estimate.log_complement,
         log_lower=log1mexp(estimate.log_upper),

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from sharpdnf.fronts.expressions import Expression, operation
+from sharpdnf.fronts.quantities import Expression, operation
 from sharpdnf.fronts.safexml import Element, shown
 from sharpdnf.fronts.treemodel import House, Sequence, TreeFormula
 

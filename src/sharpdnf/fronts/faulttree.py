@@ -31,9 +31,9 @@ from sharpdnf.engines.registry import refuse_options
 from sharpdnf.errors import InvalidFormula, LimitError, did_you_mean
 from sharpdnf.estimate import Estimate, Limit
 from sharpdnf.fronts.cutsets import MAX_NODES, CutSets, find_cut_sets, is_coherent, restricted
-from sharpdnf.fronts.expressions import Evaluator, constant, is_random
 from sharpdnf.fronts.implicants import find_implicants
 from sharpdnf.fronts.importance import exact_importance, sampled_importance
+from sharpdnf.fronts.quantities import Evaluator, constant, is_random
 from sharpdnf.fronts.safexml import shown
 from sharpdnf.fronts.treefiles import contents, read_model
 from sharpdnf.fronts.treemodel import (
@@ -58,6 +58,7 @@ class CutSetTable:
     """Minimal cut sets in falling probability, or from the smallest on where probabilities are missing."""
 
     events: list[tuple[str, ...]]
+    """The names of the events of each cut set that is listed."""
     prob: FloatArray
     """float64[k]: the probability that all events of the cut set happen; nan where one is missing."""
     share: FloatArray
@@ -89,7 +90,9 @@ class Uncertainty:
     """The probability of the top event where the basic events' own probabilities are uncertain."""
 
     mean: float
+    """The mean probability of the top event over the draws."""
     sd: float
+    """The standard deviation of these probabilities."""
     quantiles: dict[float, float]
     """The values below which 5, 50 and 95 percent of the draws lie."""
     std_error: float
@@ -99,6 +102,7 @@ class Uncertainty:
     clipped: int
     """How many drawn probabilities lay outside [0, 1] and were moved to its nearer end."""
     seed: int
+    """The seed that repeats the draws when it is passed as ``rng``."""
 
 
 class FaultTree:
@@ -110,6 +114,7 @@ class FaultTree:
 
     def __init__(self, model: Model, prob: Mapping[str, float] | None = None, file: str = "<model>") -> None:
         self.model = model
+        """What the file says: gates, events, parameters, event trees."""
         self._given(prob or {})
         self.circuit = assemble(model, file)
         """All tops and sequences as outputs of one circuit. Its own probabilities have no meaning: those of a question
@@ -127,10 +132,12 @@ class FaultTree:
 
     @property
     def tops(self) -> tuple[str, ...]:
+        """The names of the gates that no other gate reads."""
         return self.model.tops()
 
     @property
     def sequence_names(self) -> tuple[str, ...]:
+        """The names of the ends of the event trees."""
         return tuple(sequence.name for sequence in self.model.sequences)
 
     @property

@@ -128,7 +128,7 @@ class Solved:
             other = log1mexp(self.log_prob)
             out |= {"log_complement": other, "log_complement_lower": other + down}
             out |= {"log_complement_upper": min(0.0, other + up)}
-            # Either side is known through the other as well: near 1 that is the narrower interval.
+            # R and 1 - R bound each other; near 1 the interval that follows from 1 - R is the narrower one.
             lower = max(lower, log1mexp(out["log_complement_upper"]) - 4.0 * UNIT)
             upper = min(upper, log1mexp(out["log_complement_lower"]) + 4.0 * UNIT)
             out |= {"log_lower": lower, "log_upper": upper, "log_certified_lower": lower, "log_certified_upper": upper}
@@ -220,7 +220,9 @@ def _order(
     spread = np.linspace(0, num_nodes - 1, min(STARTS, num_nodes)).astype(np.int64)
     starts = dict.fromkeys([*ends, *np.argsort(degree, kind="stable")[:4].tolist(), *spread.tolist()])
     order = _native.frontier_order(num_nodes, tail, head, list(starts), limit.seconds_left)
-    return order if len(order) == len(tail) else np.arange(len(tail), dtype=np.int32)  # no time: then any will do
+    return (
+        order if len(order) == len(tail) else np.arange(len(tail), dtype=np.int32)
+    )  # at the deadline the search gives no order; any is right
 
 
 def _between(question: Question, all_links: bool) -> Reduction:

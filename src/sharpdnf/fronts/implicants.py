@@ -19,11 +19,11 @@ from sharpdnf.estimate import Limit
 from sharpdnf.fronts.cutsets import CutSets, depth_first
 
 MAX_NODES = 1_000_000
-"""Nodes of all diagrams together: some hundred megabytes, as they are plain Python objects."""
+"""The most nodes of all diagrams together; as plain Python objects they take some hundred megabytes."""
 MAX_EVENTS = 250
-"""Events below a top: the diagrams are walked by recursion, a few calls deep for each event."""
+"""The most events below a top: the diagrams are walked by recursion, which goes a few calls deeper for each event."""
 LOOK = 1024
-"""New nodes between two looks at the clock."""
+"""How many nodes are made between two looks at the clock."""
 
 
 def find_implicants(circuit: Circuit, limit: Limit, max_nodes: int = MAX_NODES) -> CutSets:

@@ -38,7 +38,7 @@ from sharpdnf.fronts.ground import Program, assemble, chain_prob, ground, text_o
 
 SEPARATOR = re.compile(r"-{3,}")
 PLACES = 15
-"""Digits of a probability in the text of a learned program."""
+"""How many digits a probability has in the text of a learned program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +50,13 @@ class Learned:
     program: str
     """The program with these numbers. A clause that no example needs keeps its t(...)."""
     log_likelihood: float
-    """Of all examples together."""
+    """log P(all examples together) under the learned probabilities."""
     iterations: int
+    """How many steps the climb took."""
     met: bool
     """Whether the climb came to its end; else the limit on iterations or time came first."""
     seed: int
-    """Of the start of what was written t(_)."""
+    """The seed of the random numbers at which probabilities written t(_) start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ class _Choice:
     chances: list[float]
     parameters: list[int]
     heads: int
-    """The number of its clause's heads."""
+    """The number of the clause whose heads these choices are."""
 
     def known(self, theta: FloatArray) -> list[float]:
         return [p if k < 0 else float(theta[k]) for p, k in zip(self.chances, self.parameters, strict=True)]
@@ -253,7 +254,7 @@ class _Climb:
             for choice in example.choices:
                 heads = self.heads[choice.heads]
                 left = _tally(choice, posterior, own, example.times, taken)
-                # What the example does not need shares what is left as the probabilities are.
+                # Choices that the example does not need share the rest in proportion to their probabilities.
                 missing = [k for k in heads.parameters if k not in choice.parameters]
                 room = 1.0 - sum(choice.known(theta))
                 if room > 0.0:

@@ -192,14 +192,23 @@ class Expectation:
     """An expected number and what is promised about it, with the names of an Estimate."""
 
     value: float
+    """The expected number."""
     lower: float
+    """The lower end of the interval, which holds with probability 1 - delta; surely where it is exact."""
     upper: float
+    """The upper end of that interval."""
     guarantee: str
+    """What is promised, as in an Estimate."""
     epsilon: float | None
+    """The tolerance that is promised; None where the number is exact."""
     delta: float
+    """The probability with which the promise may fail."""
     samples: int
+    """How many worlds were drawn; 0 where the number is exact."""
     seed: int
+    """The seed that repeats the answer when it is passed as ``rng``."""
     met: bool
+    """Whether the guarantee that was asked for is kept."""
 
 
 def expected_reached(
@@ -342,7 +351,7 @@ def draw(
     timeout: float | None = None,
 ) -> None:
     """Writes a picture of the network, links coloured by their Birnbaum importance, as SVG or PNG by the name's end."""
-    from sharpdnf.fronts import picture
+    from sharpdnf.fronts import network_picture
 
     network = read_network(edges, directed=directed, node_prob=node_prob)
     question = ask(network, source, target, terminals, hops)
@@ -350,9 +359,9 @@ def draw(
     marked = question.terminals if len(question.terminals) < network.num_nodes else ()
     out = Path(path)
     if out.suffix == ".png":
-        picture.draw_png(network, slope, marked, out)
+        network_picture.draw_png(network, slope, marked, out)
     elif out.suffix == ".svg":
-        out.write_text(picture.draw_svg(network, slope, marked), encoding="utf-8")
+        out.write_text(network_picture.draw_svg(network, slope, marked), encoding="utf-8")
     else:
         raise ValueError(f"a picture's name ends in .svg or .png, not {out.name!r}")
 
@@ -365,3 +374,8 @@ def _diagram(question: Question, timeout: float | None) -> Solved:
             "or the time limit, so importance cannot be had exactly"
         )
     return solved
+
+
+__all__ = [
+    "Expectation", "draw", "expected_reached", "importance", "reached", "reliability", "strengthen",
+]  # fmt: skip

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from sharpdnf.errors import did_you_mean
-from sharpdnf.fronts.expressions import OPERATIONS, Expression, constant, needed, operation
+from sharpdnf.fronts.quantities import OPERATIONS, Expression, constant, needed, operation
 from sharpdnf.fronts.safexml import Element, Place, shown
 from sharpdnf.fronts.treemodel import BasicEvent, GateDefinition, Model, TreeFormula
 

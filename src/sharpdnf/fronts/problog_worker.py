@@ -276,7 +276,7 @@ def main() -> None:
             answer = ground(job["text"]) if examples is None else ground_examples(job["text"], examples)
     except RecursionError:
         answer = {"error": "the program recurses too deeply", "line": None}
-    except Exception as error:  # ProbLog has many kinds, and all are the program's
+    except Exception as error:  # ProbLog has many kinds of errors, and each is about the program that it reads
         location = getattr(error, "location", None)
         line = location[1] if isinstance(location, tuple) and len(location) > 1 else getattr(error, "lineno", None)
         message = getattr(error, "base_message", None) or str(error) or type(error).__name__

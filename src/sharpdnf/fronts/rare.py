@@ -20,7 +20,7 @@ from sharpdnf.estimate import Estimate, Limit, log1mexp
 from sharpdnf.fronts.frontier import Question, Solved
 
 USEFUL = math.log(1.0 / 512.0)
-"""The bound must be below this: else worlds, of which 512 are searched at once, need fewer operations."""
+"""The bound on P(failure) must be below this for the method to pay: above it, drawing 512 worlds at once is cheaper."""
 LARGEST_RATE = 700.0
 """Elements that fail with probability below exp(-LARGEST_RATE) are taken for perfect: they would add less than the
 smallest double."""

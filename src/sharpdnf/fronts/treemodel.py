@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from sharpdnf.builder import Builder, Gate
 from sharpdnf.circuit import Circuit
 from sharpdnf.errors import ParseError
-from sharpdnf.fronts.expressions import Expression
+from sharpdnf.fronts.quantities import Expression
 from sharpdnf.fronts.safexml import Place, shown
 
 NOT_COHERENT = ("not", "nand", "nor", "xor", "iff", "imply", "cardinality")
@@ -169,7 +169,7 @@ class Assembler:
         elif f.kind == "cardinality":
             out = b.atleast(f.low, *args) & ~b.atleast(f.high + 1, *args)
         else:
-            out = args[0]  # not
+            out = args[0]  # of a "not": it is negated below
         return ~out if f.kind in ("not", "nand", "nor") else out
 
 

@@ -57,12 +57,19 @@ class MixConfig:
     """
 
     kind: str = "paper"
+    """Which generator draws the formulas: "paper", "spread", "uniform" or "hub"."""
     num_vars: tuple[int, int] = (50, 1000)
     """The range of the number of variables n, which is drawn log-uniformly."""
     weight: float = 1.0
+    """How often a batch comes from this source, in proportion to the weights of all sources that are active."""
     widths: tuple[int, ...] = (2, 3, 4, 5, 6, 8)
+    """For spread, uniform and hub: the numbers of literals a clause may have. One is drawn for each formula; one that
+    is listed twice is drawn twice as often."""
     mass: tuple[float, float] = (0.05, 6.0)
+    """For spread and uniform: the range of the expected sum of the clauses' probabilities, m / 2^w, which is drawn
+    log-uniformly and decides the number of clauses m."""
     max_clauses: int = 1000
+    """For spread and uniform: how many clauses a formula has at most; a drawn setting with more is drawn again."""
     wide_weight: float = 1.0
     """For paper: how often a setting with w >= 21 is drawn for each draw of another one. Nearly all its answers are
     about 0, so there is little to learn from it."""
@@ -78,7 +85,9 @@ class MixConfig:
     epsilon: float = 0.01
     """The relative error of the labels, which is exceeded with probability 0.05 at most."""
     start: float = 0.0
+    """The progress, step / ``run.steps`` between 0 and 1, from which on this source is used."""
     stop: float = 1.0
+    """The progress at which this source is used no more."""
 
     def __post_init__(self) -> None:
         check(self.kind in KINDS, f"data.mix kind must be one of {', '.join(KINDS)}, not {self.kind!r}")
@@ -109,6 +118,7 @@ class DataConfig:
     """Where the formulas come from: "stream" draws fresh ones from ``mix``; otherwise it is the directory of a dataset,
     whose set ``train`` is used."""
     mix: tuple[MixConfig, ...] = (MixConfig(),)
+    """The sources of a stream, each a table [[data.mix]] with the keys below."""
     batch_nodes: int = 2500
     """About how many literal and conjunction nodes (2 n + m) a batch has; a larger formula is a batch of its own."""
     prefetch: int = 8
@@ -116,6 +126,7 @@ class DataConfig:
     validation: int = 128
     """How many formulas the network is validated on."""
     validation_vars: tuple[int, ...] = (50, 100, 250, 500, 1000)
+    """The numbers of variables of these formulas, which are of the paper's settings; each gets an equal share."""
 
     def __post_init__(self) -> None:
         check(self.batch_nodes >= 1, "data.batch_nodes must be positive")
@@ -137,9 +148,10 @@ class LossConfig:
     """The loss: "kl" is the paper's, "robust" is linear in large errors, "cauchy" is like robust but logarithmic in
     large errors of the logarithm (``loss.py``)."""
     label_epsilon: float = 0.1
+    """The relative error that the loss takes labels to have, whatever error they were made with. Together with
+    ``label_delta`` it gives their sigma, log(1 + epsilon) / F^-1(1 - delta / 2); F is the normal distribution."""
     label_delta: float = 0.05
-    """With ``label_epsilon`` the sigma that labels count with, log(1 + epsilon) / F^-1(1 - delta / 2); F is the normal
-    distribution. The labels themselves may be tighter."""
+    """The probability with which the loss takes labels to miss ``label_epsilon``."""
     dense: float = 0.0
     """The weight of dense supervision, which trains the states to tell the posteriors of literals and clauses and the
     probabilities of clauses; 0 leaves it out."""
@@ -153,13 +165,20 @@ class LossConfig:
 
 @dataclass(frozen=True)
 class OptimizerConfig:
+    """How Adam moves the weights: the table [optimizer]."""
+
     learning_rate: float = 7e-4
+    """The peak of the learning rate in the first cycle."""
     betas: tuple[float, float] = (0.9, 0.99)
+    """Adam's decay of the mean and of the mean square of the gradients."""
     clip: float = 0.5
+    """The largest norm that the gradient of all weights together may have; a longer one is shortened to it."""
     warmup_steps: int = 200
+    """Over how many steps the learning rate rises in a line to its peak, at the beginning and after each restart."""
     schedule: str = "cosine"
     """How the learning rate goes on after the warm-up: "cosine" falls to ``final`` times the peak, or "constant"."""
     final: float = 0.02
+    """The learning rate at the end of a cycle, as a share of the cycle's peak."""
     average: float = 0.0
     """With d > 0 a moving average of the weights is validated and kept, average <- d average + (1 - d) weights; with 0
     the weights themselves are."""
@@ -183,7 +202,10 @@ class OptimizerConfig:
 
 @dataclass(frozen=True)
 class RunConfig:
+    """How long a run is, where it runs and what it starts from: the table [run]."""
+
     seed: int = 0
+    """The seed of everything that is random in a run: weights, formulas, labels."""
     steps: int = 1000
     """The length of the run in steps of the optimizer."""
     batches: int = 1
@@ -193,10 +215,13 @@ class RunConfig:
     epochs: float = 0.0
     """With a dataset: how many passes over it to make, in place of ``steps``; 0 goes by ``steps``."""
     checkpoint_minutes: float = 3.0
+    """How many minutes pass between two checkpoints. A run that is killed loses no more than that."""
     validate_steps: int = 200
     """How many steps lie between two validations. The best weights so far are kept at each."""
     device: str = "cpu"
+    """The device of PyTorch that computes, such as "cpu" or "cuda"."""
     threads: int = 1
+    """With how many threads each process computes. Two processes (torchrun) are faster than two threads."""
     init: str = ""
     """What the run starts from: the directory of a network or of another run, or an experiment file, which is then run
     first; empty for random weights."""
@@ -215,18 +240,28 @@ class DatasetConfig:
     """What ``dataset build`` makes: the paper's composition unless told otherwise."""
 
     directory: str = "datasets/paper"
+    """The folder that the dataset is written to. A build that was stopped goes on there."""
     splits: tuple[str, ...] = ("structure",)
+    """The sets to make: train, structure, size-10000, size-15000, fully-privileged, uniform, structure-code or
+    size-code."""
     seed: int = 0
+    """The seed of the formulas and of their labels; example i of a set depends on nothing else."""
     labels: str = "sampling"
     """Who labels the formulas: "sampling", or "klm", which is the paper's own."""
     train_epsilon: float = 0.01
+    """The relative error of the labels of the set train."""
     test_epsilon: float = 0.005
+    """The relative error of the labels of every other set."""
     delta: float = 0.05
+    """The probability with which a label may miss its relative error."""
     variant: str = "text"
+    """How many variables are privileged: "text" draws as the paper says, "code" as its authors' program does."""
     marginals: bool = False
+    """Whether each label comes with P(literal | formula) and P(clause | formula), for dense supervision."""
     scale: float = 1.0
     """The share of the paper's number of formulas to make; below 1 the set is smaller, of the same composition."""
     shard_size: int = 512
+    """How many formulas one Parquet file holds."""
 
     def __post_init__(self) -> None:
         check(self.labels in ("sampling", "klm"), f"dataset.labels must be sampling or klm, not {self.labels!r}")

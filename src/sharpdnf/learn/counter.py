@@ -58,7 +58,9 @@ class NeuralCounter:
         memory: int = MEMORY,
     ) -> None:
         self.network = network.eval()
+        """The network itself, a module of PyTorch."""
         self.residuals = residuals
+        """The errors on held-out formulas that intervals come from; None if the network shows none."""
         self.card = dict(card or {})
         """What config.json says about the network beside its shape: data, recipe, seed, commit."""
         self.memory = memory

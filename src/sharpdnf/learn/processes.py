@@ -27,8 +27,8 @@ PATIENCE = timedelta(minutes=10)
 def process_group(device: str) -> tuple[int, int]:
     """(rank, number of processes): those of torchrun if it started us, else one process.
 
-    The group is made once and serves every stage: made anew, it would find the addresses of the one before in the
-    store, and a process that reads those waits forever for a peer that has gone.
+    The group is made once and serves every stage. If it were made anew for each, a process could read the address of an
+    earlier group in the store and wait forever for a peer that has gone.
     """
     if "TORCHELASTIC_RUN_ID" not in os.environ:
         return 0, 1

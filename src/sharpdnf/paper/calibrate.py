@@ -16,7 +16,7 @@ from sharpdnf.dnf import FloatArray
 from sharpdnf.errors import needs_extra
 from sharpdnf.learn.residuals import Hardness, Residuals, cell_of
 from sharpdnf.paper.measure import Measurer, Say, measure_set, open_labels
-from sharpdnf.paper.rows import Row, read_records
+from sharpdnf.paper.records import Row, read_records
 from sharpdnf.paper.sets import draw, member, subset
 
 LEVELS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.975, 0.99, 0.995)

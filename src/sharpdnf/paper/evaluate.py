@@ -12,7 +12,7 @@ from sharpdnf.dnf import DNF
 from sharpdnf.engines.registry import find
 from sharpdnf.estimate import Estimate, Limit, log1mexp
 from sharpdnf.paper.labels import Labels
-from sharpdnf.paper.rows import Label, Row, Trace
+from sharpdnf.paper.records import Label, Row, Trace
 from sharpdnf.paper.sets import SetMember, draw
 
 Predictor = Callable[[Sequence[DNF]], list[Estimate]]

@@ -17,7 +17,7 @@ from sharpdnf.dnf import DNF
 from sharpdnf.engines import count, sampling
 from sharpdnf.errors import ConfigError
 from sharpdnf.learn.stream import Labeller
-from sharpdnf.paper.rows import Label, read_records
+from sharpdnf.paper.records import Label, read_records
 from sharpdnf.paper.sets import SPLITS, SetMember
 from sharpdnf.streams import Stream, random_stream
 

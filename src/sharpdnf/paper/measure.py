@@ -19,7 +19,7 @@ from sharpdnf.engines import sampling
 from sharpdnf.learn.stream import pack
 from sharpdnf.paper.evaluate import evaluate, sampled
 from sharpdnf.paper.labels import Labels
-from sharpdnf.paper.rows import Label, Row, read_records, write_records
+from sharpdnf.paper.records import Label, Row, read_records, write_records
 from sharpdnf.paper.sets import SetMember, draw, member
 
 if TYPE_CHECKING:

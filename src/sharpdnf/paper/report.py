@@ -22,11 +22,19 @@ from sharpdnf.dnf import FloatArray
 from sharpdnf.drawing import new_figure, save_figure
 from sharpdnf.errors import CheckpointError
 from sharpdnf.files import write_atomically
-from sharpdnf.paper.rows import Row, Runtime, Trace, read_records
-
-THRESHOLDS = (0.02, 0.05, 0.10, 0.15)
-Accuracies = tuple[float, float, float, float]
-
+from sharpdnf.paper.published import (
+    PAPER_BY_N,
+    PAPER_BY_WIDTH,
+    PAPER_OTHER_SETS,
+    PAPER_OVERALL,
+    PAPER_RUNTIMES,
+    PAPER_SIZE,
+    PAPER_SIZE_BY_WIDTH,
+    RUNTIME_SIZES,
+    THRESHOLDS,
+    Accuracies,
+)
+from sharpdnf.paper.records import Row, Runtime, Trace, read_records
 
 SOURCES: dict[str, str] = {
     "log_prediction": "network",
@@ -35,56 +43,6 @@ SOURCES: dict[str, str] = {
     "log_independent": "independent clauses",
 }
 
-# The paper's figures: accuracy in per cent within 0.02, 0.05, 0.10, 0.15.
-PAPER_OVERALL: dict[str, dict[str, Accuracies]] = {
-    "paper": {"train": (87.14, 98.80, 99.97, 99.99), "structure": (87.37, 98.76, 99.95, 99.98)},
-    "t2": {"train": (71.84, 82.91, 91.62, 95.18), "structure": (72.08, 82.80, 91.36, 94.97)},
-    "t32": {"train": (87.68, 98.22, 99.87, 99.99), "structure": (87.32, 98.02, 99.83, 99.95)},
-}
-PAPER_SIZE: dict[str, dict[int, Accuracies]] = {
-    "paper": {10_000: (79.89, 89.94, 97.13, 99.71), 15_000: (72.41, 81.90, 94.83, 97.41)},
-    "t2": {10_000: (71.84, 76.72, 84.20, 89.94), 15_000: (66.37, 69.83, 79.31, 87.93)},
-    "t32": {10_000: (74.43, 83.91, 93.67, 96.26), 15_000: (68.97, 80.17, 87.93, 92.24)},
-}
-PAPER_BY_N: dict[int, Accuracies] = {
-    50: (85.58, 98.58, 99.98, 100.0),
-    100: (87.87, 98.87, 100.0, 100.0),
-    250: (87.93, 99.24, 100.0, 100.0),
-    500: (87.67, 99.40, 99.99, 100.0),
-    750: (87.56, 99.15, 100.0, 100.0),
-    1000: (86.79, 99.01, 99.98, 100.0),
-    2500: (90.06, 98.17, 99.85, 99.94),
-    5000: (88.15, 95.86, 99.48, 99.74),
-}
-PAPER_BY_WIDTH: dict[tuple[int, ...], Accuracies] = {
-    (3,): (80.42, 98.66, 99.87, 99.93),
-    (5,): (68.04, 96.56, 99.90, 99.98),
-    (8,): (79.10, 97.77, 99.96, 99.98),
-    (13,): (99.70, 99.98, 100.0, 100.0),
-    (21,): (100.0, 100.0, 100.0, 100.0),
-    (34,): (100.0, 100.0, 100.0, 100.0),
-}
-PAPER_SIZE_BY_WIDTH: dict[tuple[int, ...], Accuracies] = {
-    (3,): (78.13, 90.63, 98.44, 100.0),
-    (5,): (73.75, 90.0, 100.0, 100.0),
-    (8,): (76.25, 91.25, 98.75, 100.0),
-    (13,): (40.0, 56.25, 82.5, 95.0),
-    (21, 34): (100.0, 100.0, 100.0, 100.0),
-}
-PAPER_OTHER_SETS: dict[str, Accuracies] = {
-    "fully-privileged": (86.33, 98.88, 99.96, 99.99),
-    "uniform": (88.26, 98.67, 99.98, 100.0),
-}
-RUNTIME_SIZES = (1000, 5000, 10_000, 15_000)
-# Seconds by width at RUNTIME_SIZES: KLM on one core of a Xeon E5-2640v3, the network on a P100.
-PAPER_RUNTIMES: dict[int, dict[str, tuple[float, float, float, float]]] = {
-    3: {"KLM": (22.59, 270.77, 1151.86, 2375.56), "GNN": (0.017, 0.040, 0.073, 0.104)},
-    5: {"KLM": (15.32, 145.47, 608.13, 1298.38), "GNN": (0.017, 0.042, 0.077, 0.110)},
-    8: {"KLM": (9.32, 81.39, 322.56, 689.50), "GNN": (0.017, 0.045, 0.083, 0.121)},
-    13: {"KLM": (7.07, 40.58, 158.09, 299.26), "GNN": (0.017, 0.050, 0.094, 0.138)},
-    21: {"KLM": (7.26, 41.28, 157.85, 293.83), "GNN": (0.018, 0.058, 0.113, 0.167)},
-    34: {"KLM": (7.62, 43.57, 164.46, 305.61), "GNN": (0.020, 0.074, 0.145, 0.223)},
-}
 SET_TITLES = {
     "train": "Training Set",
     "structure": "Test Set",

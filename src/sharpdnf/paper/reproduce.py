@@ -20,8 +20,9 @@ from sharpdnf.generate import PaperSpec, paper
 from sharpdnf.paper.evaluate import figure_members, run_engine, trace_rows
 from sharpdnf.paper.measure import Measurer, Say, measure_set, open_labels
 from sharpdnf.paper.outside import OUTSIDE
-from sharpdnf.paper.report import PAPER_RUNTIMES, RUNTIME_SIZES, write_report
-from sharpdnf.paper.rows import Runtime, Trace, write_records
+from sharpdnf.paper.published import PAPER_RUNTIMES, RUNTIME_SIZES
+from sharpdnf.paper.records import Runtime, Trace, write_records
+from sharpdnf.paper.report import write_report
 from sharpdnf.paper.sets import subset
 from sharpdnf.streams import Stream, random_stream
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -15,11 +16,11 @@ from sharpdnf.errors import SQLError, did_you_mean, needs_extra
 from sharpdnf.sql.backends.columns import readable
 from sharpdnf.sql.backends.protocol import Clauses, LineageRows
 from sharpdnf.sql.counting import Counts
-from sharpdnf.sql.emit.circuits import AnyFormulas, CircuitFormulas
+from sharpdnf.sql.emit.circuit_batch import AnyFormulas, CircuitFormulas
 from sharpdnf.sql.emit.lineage import Rows
 from sharpdnf.sql.expected import Expected
 from sharpdnf.sql.explain import circuit_shares, influences, shares
-from sharpdnf.sql.picture import to_dot, to_json, to_svg
+from sharpdnf.sql.lineage_picture import to_dot, to_json, to_svg
 from sharpdnf.sql.reasons import MEASURES, Reason, Reasons
 from sharpdnf.sql.ways import LINEAGE, Route
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from sharpdnf.sql.database import ProbDB
     from sharpdnf.sql.module import AnswersModule, Lineage
+    from sharpdnf.sql.whatif import WhatIf
 
 COLUMNS = ("prob", "lower", "upper", "guarantee", "engine", "num_clauses")
 
@@ -72,12 +74,16 @@ class Answers:
         known: Rows,
         reading: int,
     ) -> None:
-        self.labels, self.counts = labels, counts
+        self.labels = labels
+        """The names of the answer's own columns."""
+        self.counts = counts
+        """The probability, interval and guarantee of every answer, as arrays."""
         self._values, self._formulas, self._formula_of_answer = values, formulas, formula_of_answer
         self._number_of_answer, self._found = number_of_answer, found
         self._database, self._expected = database, expected
         self._known, self._reading = known, reading
         self.route = Route(LINEAGE)
+        """Which way the query went, as ``plan()`` says it."""
         self.given = False
         """Whether the probabilities are those under evidence."""
 
@@ -278,6 +284,34 @@ class Answers:
         numbers = uncertain_rows(lineages)
         names = self._database.row_names(numbers, self._reading)
         return AnswersModule(lineages, numbers, names, self._known, **options)
+
+    def what_if(self, index: int) -> WhatIf:
+        """One answer as a function of the probabilities of its uncertain rows; compiled once, so calls are quick."""
+        from sharpdnf.sql.whatif import WhatIf
+
+        self._check(index)
+        if type(self) is not Answers or self.given:
+            raise SQLError(
+                "what if, and which rows matter, can be asked of answers that have a lineage of their own: ask without "
+                "evidence, and for rows rather than for aggregates of them"
+            )
+        number = int(self._formula_of_answer[index])
+        if isinstance(self._formulas, CircuitFormulas) and number >= 0:
+            return WhatIf.of_circuit(self._formulas.batch, number, self._known)
+        clauses = self._clauses(index)
+        if isinstance(clauses, bool):
+            raise SQLError("this answer depends on no uncertain row: there is nothing to change")
+        return WhatIf.of_clauses(clauses, self._known)
+
+    def clause_rows(self, index: int, most: int) -> list[list[int]] | None:
+        """The numbers of the uncertain rows of the first ``most`` clauses; None where the lineage is a circuit."""
+        self._check(index)
+        clauses = None if isinstance(self._formulas, CircuitFormulas) else self._clauses(index)
+        if clauses is None or isinstance(clauses, bool):
+            return None
+        ends = clauses.indptr[: most + 1].tolist()
+        rows = (clauses.literals[: ends[-1]] >> 1).tolist()
+        return [rows[a:b] for a, b in pairwise(ends)]
 
     def _lineage(self, index: int) -> Lineage:
         """What an answer needs, in terms of the numbers of uncertain rows; negation makes it a circuit."""

@@ -2,49 +2,43 @@
 
 The query is asked for its rows instead of its groups, each with its lineage. Rows of a group with the same lineage come
 and go together: an alternative. Alternatives that share no uncertain row are independent, those of one block exclude
-each other. So COUNT and SUM are sums of independent choices, whose distributions are folded into each other; AVG folds
-pairs of sum and count; MAX <= v means that no choice takes an alternative above v.
+each other. So an aggregate is a function of independent choices, whose distribution ``folding.py`` finds.
 
-Sums are folded as whole numbers, of the last decimal that occurs: where doubles have none in common, and where there
-are too many different sums, the way refuses, and worlds answer.
+Sums are folded as whole numbers, in units of the last decimal that occurs. Where the values have no such unit,
+and where there would be too many different sums, this way refuses the query, and worlds answer it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sqlglot import exp
 
 from sharpdnf.dnf import FloatArray, IntArray
-from sharpdnf.sql.aggregates import AggregateAnswers, Groups, Spread, aggregates_in, read_groups
 from sharpdnf.sql.backends.protocol import Catalog, LineageRows, Uncertain
 from sharpdnf.sql.backends.rows import sorted_keys
 from sharpdnf.sql.computed import SortKey
 from sharpdnf.sql.counting import SUMMARY, Counts
+from sharpdnf.sql.distributions import AggregateAnswers, Groups, Spread, aggregates_in, read_groups
 from sharpdnf.sql.emit.lineage import Rows
+from sharpdnf.sql.folding import DISTRIBUTIONS, LARGEST, NOTHING, Alternatives, RowGroup
 from sharpdnf.sql.parse.faithful import check_faithful
 from sharpdnf.sql.parse.text import parse_select, written_back
 from sharpdnf.sql.plan import Plan, make_plan
 from sharpdnf.sql.refusal import refuse
 from sharpdnf.sql.ways import Route
-from sharpdnf.sql.worlds.ordering import sort_keys
+from sharpdnf.sql.worlds.outer_order import sort_keys
 
 if TYPE_CHECKING:
     from sharpdnf.sql.database import ProbDB
 
 ENGINE = "closed form"
-MOST_PAIRS = 4_000_000
-"""Pairs of values that are folded at once."""
-NOTHING = 1e-40
-"""Probabilities below are left out of a distribution: together they stay far below what rounding loses."""
 ROUNDING = 1e-15
-"""What is left of a probability after another was taken off may be rounding below."""
+"""A difference of two probabilities that is smaller than this may be nothing but rounding, and counts as 0."""
 DECIMALS = 9
-LARGEST = 2.0**53
 WHOLE = frozenset(["TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "20", "21", "23"])
 """Types of results that are whole numbers, as the databases call them."""
 NUMBERS = WHOLE | frozenset(["FLOAT", "DOUBLE", "DECIMAL", "700", "701", "1700"])
@@ -78,7 +72,7 @@ class ClosedPlan:
 def plan_closed(
     sql: str, catalog: Catalog, uncertain: Mapping[tuple[str, ...], Uncertain], aggregates: str = SUMMARY
 ) -> ClosedPlan:
-    """Takes an aggregate query apart; refuses what is none, or has other parts than groups and simple aggregates."""
+    """Takes an aggregate query apart; refuses a query that has other parts than groups and simple aggregates."""
     if aggregates != SUMMARY:
         refuse('aggregates="rows"', "closed forms give one answer a group")
     tree = parse_select(sql, catalog.dialect, "the query")
@@ -158,20 +152,6 @@ def _measured(item: exp.Expr, catalog: Catalog) -> tuple[str, exp.Expr, exp.Expr
     return name, counts, value
 
 
-@dataclass(frozen=True, slots=True)
-class Alternatives:
-    """The alternatives of all groups, sorted by group and choice."""
-
-    indptr: IntArray
-    """Group g has the alternatives ``indptr[g]`` to ``indptr[g + 1] - 1``."""
-    choice: IntArray
-    """Alternatives of one choice exclude each other; choices are independent."""
-    prob: FloatArray
-    row_indptr: IntArray
-    """Alternative a has the rows ``row_indptr[a]`` to ``row_indptr[a + 1] - 1`` of ``row``."""
-    row: IntArray
-
-
 def alternatives(found: LineageRows, known: Rows) -> Alternatives:
     """Rows with the same lineage in a group, put together; refuses groups whose rows depend on each other otherwise."""
     clauses, groups = found.clauses, len(found.indptr) - 1
@@ -189,7 +169,7 @@ def alternatives(found: LineageRows, known: Rows) -> Alternatives:
     rows, group = distinct[:, 1:], distinct[:, 0]
     used = rows >= 0
     block = np.where(used, known.block[np.maximum(rows, 0)], -1)
-    token = np.where(block >= 0, len(known.prob) + block, rows)  # rows of a block stand for the whole block
+    token = np.where(block >= 0, len(known.prob) + block, rows)  # the rows of a block have one token in common
     _check_apart(token, used, group, block)
     prob = np.where(used, known.prob[np.maximum(rows, 0)], 1.0).prod(axis=1)
     alone = (used.sum(axis=1) == 1) & (block[:, 0] >= 0)
@@ -208,7 +188,7 @@ def alternatives(found: LineageRows, known: Rows) -> Alternatives:
 
 
 def _check_apart(token: IntArray, used: Any, group: IntArray, block: IntArray) -> None:
-    """No uncertain row, and no block but for its alternatives, may stand in two alternatives of a group."""
+    """A refusal if an uncertain row, or a block beyond its own choice, is part of two alternatives of a group."""
     which, slot = np.nonzero(used)
     single = (used.sum(axis=1) == 1)[which] & (block[which, slot] >= 0)
     pairs = np.column_stack([group[which], token[which, slot]])
@@ -263,7 +243,8 @@ def _spread(
 ) -> Spread:  # fmt: skip
     """The distribution of one aggregate in the groups ``order``, given that they exist.
 
-    Where no row of a group exists the aggregate has the value of an empty group, so that much is taken off there.
+    The folded distribution also covers the worlds in which no row of the group exists, with the value of an empty
+    group. Their probability is taken off that value.
     """
     import pyarrow as pa
 
@@ -277,7 +258,7 @@ def _spread(
     sizes, values, probs = [], [], []
     for g in order.tolist():
         span = slice(int(ways.indptr[g]), int(ways.indptr[g + 1]))
-        found, prob, null = DISTRIBUTIONS[aggregate.function](_Group(ways, span, there, whole))
+        found, prob, null = DISTRIBUTIONS[aggregate.function](RowGroup(ways, span, there, whole))
         found = found if levels is None else levels[found]
         empty = found == 0 if aggregate.function == "count" else np.zeros(len(found), dtype=bool)
         prob = np.where(empty, prob - absent[g], prob) / exists[g]
@@ -317,140 +298,10 @@ def _levels(values: FloatArray) -> tuple[FloatArray, IntArray]:
 
 
 def _whole(values: FloatArray) -> tuple[int, IntArray]:
-    """(scale, values times scale as whole numbers): the values have a last decimal in common, or there is a refusal."""
+    """(scale, values times scale as whole numbers), scale a power of ten; a refusal if none makes all of them whole."""
     for digits in range(DECIMALS + 1):
         scale = 10**digits
         rounded = np.rint(values * scale)
         if np.all(np.abs(rounded) * max(1, len(values)) < LARGEST) and np.all(rounded / scale == values):
             return scale, rounded.astype(np.int64)
     refuse("values without a last decimal", "sums of such floats have no exact distribution; round or cast them")
-
-
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """One group: its alternatives, and what each row counts and is worth."""
-
-    ways: Alternatives
-    span: slice
-    there: IntArray
-    whole: IntArray
-
-    def choices(self, worth: Callable[[IntArray], int]) -> list[tuple[IntArray, FloatArray]]:
-        """For each choice that counts: the worth of its alternatives and their probabilities."""
-        found: dict[int, tuple[list[int], list[float]]] = {}
-        for a in range(self.span.start, self.span.stop):
-            rows = self.ways.row[self.ways.row_indptr[a] : self.ways.row_indptr[a + 1]]
-            rows = rows[self.there[rows] > 0]
-            if len(rows):
-                entry = found.setdefault(int(self.ways.choice[a]), ([], []))
-                entry[0].append(worth(rows))
-                entry[1].append(float(self.ways.prob[a]))
-        return [(np.array(v, dtype=np.int64), np.array(p)) for v, p in found.values()]
-
-
-Law = tuple[IntArray, FloatArray]
-"""Different values in order, and their probabilities."""
-
-
-def fold(first: Law, second: Law) -> Law:
-    """The distribution of the sum of two independent values."""
-    (a, p), (b, q) = first, second
-    wide = int(a[-1] - a[0] + b[-1] - b[0]) + 1
-    if wide <= 4 * (len(a) + len(b)) and len(a) * len(b) > 64:
-        dense = np.convolve(_dense(first), _dense(second))
-        keep = np.flatnonzero(dense > NOTHING)
-        return keep + a[0] + b[0], dense[keep]
-    if len(a) * len(b) > MOST_PAIRS:
-        refuse("an aggregate with so many different values", "its distribution is too large to be listed")
-    values, place = np.unique((a[:, None] + b[None, :]).ravel(), return_inverse=True)
-    both: FloatArray = np.bincount(place.reshape(-1), weights=np.outer(p, q).ravel()).astype(np.float64)
-    some = both > NOTHING
-    return values[some], both[some]
-
-
-def _dense(law: Law) -> FloatArray:
-    values, prob = law
-    out = np.zeros(int(values[-1] - values[0]) + 1)
-    out[values - values[0]] = prob
-    return out
-
-
-def total(choices: list[tuple[IntArray, FloatArray]]) -> Law:
-    """The distribution of the sum over independent choices, each of which may also take none of its alternatives."""
-    laws: list[Law] = []
-    for worth, prob in choices:
-        values, place = np.unique(np.append(worth, 0), return_inverse=True)
-        weights = np.append(prob, max(0.0, 1.0 - float(prob.sum())))
-        laws.append((values, np.bincount(place.reshape(-1), weights=weights).astype(np.float64)))
-    while len(laws) > 1:  # neighbours first, so that long distributions are folded few times
-        laws = [reduce(fold, laws[i : i + 2]) for i in range(0, len(laws), 2)]
-    return laws[0] if laws else (np.zeros(1, np.int64), np.ones(1))
-
-
-def _absent(choices: list[tuple[IntArray, FloatArray]]) -> float:
-    """The probability that no choice takes an alternative."""
-    return float(np.prod([max(0.0, 1.0 - float(prob.sum())) for _, prob in choices]))
-
-
-def _count(group: _Group) -> tuple[Any, FloatArray, float]:
-    values, prob = total(group.choices(lambda rows: int(group.there[rows].sum())))
-    return values, prob, 0.0
-
-
-def _sum(group: _Group) -> tuple[Any, FloatArray, float]:
-    choices = group.choices(lambda rows: int(group.whole[rows].sum()))
-    values, prob = total(choices)
-    null = _absent(choices)
-    return values, np.where(values == 0, prob - null, prob), null
-
-
-def _avg(group: _Group) -> tuple[Any, FloatArray, float]:
-    """Sum and count as one whole number: sum * most + count."""
-    most = int(group.there[group.ways.row[group.ways.row_indptr[group.span.start] :]].sum()) + 1
-    largest = int(np.abs(group.whole).sum())
-    if largest * most >= LARGEST:
-        refuse("avg() of so many or so large values", "its distribution is too large to be listed")
-    choices = group.choices(lambda rows: int(group.whole[rows].sum()) * most + int(group.there[rows].sum()))
-    pairs, prob = total(choices)
-    sums, number = np.divmod(pairs, most)
-    some = number > 0
-    means, place = np.unique(sums[some] / number[some], return_inverse=True)
-    shares = np.bincount(place.reshape(-1), weights=prob[some], minlength=len(means)).astype(np.float64)
-    return means, shares, _absent(choices)
-
-
-def _largest(choices: list[tuple[IntArray, FloatArray]]) -> tuple[IntArray, FloatArray, float]:
-    """The distribution of the largest worth: P(it is at most v) is that no choice takes an alternative above v."""
-    worth = np.concatenate([np.zeros(0, np.int64), *(v for v, _ in choices)])
-    values = np.unique(worth)
-    with np.errstate(divide="ignore"):
-        alone = [(v[0], p[0]) for v, p in choices if len(v) == 1]
-        place = np.searchsorted(values, np.array([v for v, _ in alone], dtype=np.int64))
-        at = np.zeros(len(values) + 1)
-        np.add.at(at, place, np.log(np.maximum(0.0, 1.0 - np.array([p for _, p in alone]))))
-        log_most = np.cumsum(at[::-1])[::-1][1:].copy()  # of all choices with a worth above
-        for v, p in choices:
-            if len(v) > 1:
-                order = np.argsort(v)
-                tail = np.append(np.cumsum(p[order][::-1])[::-1], 0.0)
-                above = tail[np.searchsorted(v[order], values, side="right")]
-                log_most += np.log(np.maximum(0.0, 1.0 - above))
-    most = np.exp(log_most)
-    null = _absent(choices)
-    return values, np.diff(np.concatenate([[null], most])), null
-
-
-def _max(group: _Group) -> tuple[Any, FloatArray, float]:
-    return _largest(group.choices(lambda rows: int(group.whole[rows].max())))
-
-
-def _min(group: _Group) -> tuple[Any, FloatArray, float]:
-    values, prob, null = _largest(group.choices(lambda rows: -int(group.whole[rows].min())))
-    return -values[::-1], prob[::-1], null
-
-
-DISTRIBUTIONS: dict[str, Callable[[_Group], tuple[Any, FloatArray, float]]] = {
-    "count": _count, "sum": _sum, "avg": _avg, "max": _max, "min": _min, "bool_or": _max, "bool_and": _min,
-    "every": _min,
-}  # fmt: skip
-"""(values in order, their probabilities, the probability of NULL) of each aggregate in one group."""

@@ -15,7 +15,7 @@ from sharpdnf.dnf import DNF, Batch, FloatArray, IntArray
 from sharpdnf.engines.front import make_seed
 from sharpdnf.engines.many import count_many
 from sharpdnf.sql.backends.protocol import Clauses
-from sharpdnf.sql.emit.circuits import Conditioned, Countable, some
+from sharpdnf.sql.emit.circuit_batch import Conditioned, Countable, some
 from sharpdnf.sql.emit.lineage import select
 
 Progress = Callable[[int, int], None]
@@ -82,7 +82,7 @@ def count_batch(batch: Countable, options: Options) -> Counts:
     if not len(batch):
         return empty()
     if not isinstance(batch, Batch):
-        from sharpdnf.sql.circuits import count_circuits
+        from sharpdnf.sql.circuit_counting import count_circuits
         from sharpdnf.sql.evidence import count_conditioned
 
         return count_conditioned(batch, options) if isinstance(batch, Conditioned) else count_circuits(batch, options)

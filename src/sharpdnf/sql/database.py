@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any, Never
 
 import numpy as np
-import sqlglot
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
 
 from sharpdnf.dnf import IntArray
 from sharpdnf.engines.registry import refuse_options
-from sharpdnf.errors import NoUncertainTable, SQLError, UncertainTableError, UnsupportedSQL
+from sharpdnf.errors import SQLError, UnsupportedSQL
 from sharpdnf.estimate import check_tolerance
-from sharpdnf.sql.aggregates import read_groups
 from sharpdnf.sql.answers import Answers
 from sharpdnf.sql.backends.names import quoted
 from sharpdnf.sql.backends.parameters import Parameters, with_values
-from sharpdnf.sql.backends.protocol import Backend, LineageRows, Relation, Uncertain
+from sharpdnf.sql.backends.protocol import Backend, LineageRows
 from sharpdnf.sql.bind.scope import UnknownColumn
-from sharpdnf.sql.bind.tables import Environment, Tables
 from sharpdnf.sql.closed import ClosedPlan, plan_closed
 from sharpdnf.sql.closed import answer as closed_answers
 from sharpdnf.sql.counting import SUMMARY, Counts, Options, Progress, certain, count_some
-from sharpdnf.sql.emit.circuits import AnyFormulas, Countable, formulas_of
+from sharpdnf.sql.declarations import Declarations
+from sharpdnf.sql.distributions import read_groups
+from sharpdnf.sql.emit.circuit_batch import AnyFormulas, Countable, formulas_of
 from sharpdnf.sql.emit.events import Events
 from sharpdnf.sql.emit.lineage import Rows
 from sharpdnf.sql.emit.stages import Decision, statements
@@ -35,38 +32,23 @@ from sharpdnf.sql.evidence import Evidence, Given, as_evidence, check_possible, 
 from sharpdnf.sql.expected import expected_values
 from sharpdnf.sql.limits import watched
 from sharpdnf.sql.ordering import choose_answers, first_answers
-from sharpdnf.sql.parse.allowed import check_functions
 from sharpdnf.sql.parse.faithful import standing
-from sharpdnf.sql.parse.text import parse_select
 from sharpdnf.sql.plan import Plan, make_plan
 from sharpdnf.sql.planned import Planned
+from sharpdnf.sql.probability import RowProbability, read_probability
 from sharpdnf.sql.reach import Links, Reach, make_reach, network_answers, read_links
 from sharpdnf.sql.refusal import refuse
 from sharpdnf.sql.spoken import Spoken, check_groups, finish, read_spoken
 from sharpdnf.sql.summed import SummedAnswers, summed
 from sharpdnf.sql.topk import decide
-from sharpdnf.sql.uncertain import (
-    COPY,
-    Declared,
-    changed,
-    check_present,
-    copy_path,
-    current,
-    declare,
-    describe_row,
-    drop,
-    fetch_rows,
-    layout,
-)
+from sharpdnf.sql.uncertain import COPY, UncertainRow
 from sharpdnf.sql.ways import CIRCUIT, CLOSED, LINEAGE, NETWORK, WORLDS, Route, choose
-from sharpdnf.sql.worlds.answers import group_answers, row_answers
 from sharpdnf.sql.worlds.play import NotKeptApart, play
+from sharpdnf.sql.worlds.played_answers import group_answers, row_answers
 from sharpdnf.sql.worlds.script import Script, make_script
 
 ATTEMPTS = 5
 """How often a query is planned anew because a table got other columns meanwhile."""
-SPARE = 1_000_000
-"""Numbers that readings may waste, beside as many as there are rows: each takes a new range."""
 
 
 class ProbDB:
@@ -78,14 +60,8 @@ class ProbDB:
 
     def __init__(self, backend: Backend, *, ours: bool = False) -> None:
         self.backend, self._ours = backend, ours
-        self._declared: dict[tuple[str, ...], Declared] = {}
-        self._rows: Rows | None = None
-        self._copies: list[str] = []
-        """The temporary tables made so far: a rollback may bring one back that was dropped."""
-        self._views: dict[tuple[str, ...], str] = {}
-        """The temporary views that ``uncertain(query=...)`` made, by the key of their relation."""
-        self.readings = 0
-        """How often all numbers were given anew: older answers have other ones."""
+        self.declared = Declarations(backend)
+        """The uncertain tables, and the numbers of their rows."""
         self._planned = Planned(backend)
         self._closed = False
         self._evidence: tuple[Evidence, ...] = ()
@@ -95,11 +71,7 @@ class ProbDB:
         if self._closed:
             return
         with watched(self.backend):
-            self._declared.clear()
-            self._rows = None
-            self._drop_unused()
-            for view in self._views.values():
-                self.backend.execute(f"DROP VIEW IF EXISTS {view}")
+            self.declared.forget_all()
         self._closed = True
         if self._ours:
             self.backend.close()
@@ -131,96 +103,15 @@ class ProbDB:
         with watched(self.backend):
             self._check_open()
             if query is None:
-                self._declare(self._relation(table), prob, columns)
+                self.declared.declare(self.declared.relation(table), prob, columns)
             else:
-                self._declare_query(table, query, prob, columns)
+                self.declared.declare_query(table, query, prob, columns)
 
     def forget(self, table: str) -> None:
         """Takes back ``uncertain``: the rows of the table count as certain from now on."""
         with watched(self.backend):
             self._check_open()
-            name = self._name(table)
-            parts = [self.backend.fold(part) for part in name.parts if isinstance(part, exp.Identifier)]
-            keys = [key for key, d in self._declared.items() if self._is_named(d, parts)]
-            if len(keys) != 1:
-                raise SQLError(f"{'no' if not keys else 'more than one'} uncertain table is called {table!r}")
-            self._declared.pop(keys[0])
-            self._rows = None
-            self._drop_unused()
-            if keys[0] in self._views:
-                self.backend.execute(f"DROP VIEW {self._views.pop(keys[0])}")
-
-    def _is_named(self, declared: Declared, parts: list[str]) -> bool:
-        path = [self.backend.fold(quoted(part)) for part in declared.uncertain.relation.path]
-        return path[-len(parts) :] == parts
-
-    def _relation(self, table: str) -> Relation:
-        return Tables(self.backend, self._uncertain()).relation(self._name(table), Environment())
-
-    def _declare_query(self, name: str, query: str, prob: str, columns: tuple[str, ...]) -> None:
-        """A temporary view over a query, and its rows as events; an error leaves no view behind."""
-        dialect = self.backend.dialect
-        parse_select(query, dialect, "the query")  # and nothing behind it
-        target = exp.Table(this=quoted(name)).sql(dialect.name)
-        self.backend.execute(f"CREATE TEMP VIEW {target} AS {query.strip().rstrip(';')}")
-        try:
-            self._declare(self._relation(target), prob, columns)
-            self._views[self._relation(target).key] = target
-        except BaseException:
-            with suppress(SQLError):
-                self.backend.execute(f"DROP VIEW {target}")
-            raise
-
-    def _declare(self, relation: Relation, prob: str, columns: tuple[str, ...]) -> None:
-        check_functions("SELECT 1", self.backend)  # our own statements must mean what they say
-        self._check_apart(relation)
-        self._read(relation.key, relation, prob, columns)
-
-    def _read(self, key: tuple[str, ...], relation: Relation, prob: str, columns: tuple[str, ...]) -> Declared:
-        """Numbers the rows of a relation anew: no answer so far knows the numbers."""
-        base = max((d.base + len(d.prob) for d in self._declared.values()), default=0)
-        found = declare(self.backend, relation, prob, columns, base)
-        old = self._declared.get(key)
-        self._declared[key], self._rows = found, None
-        self._copies.append(found.copy)
-        if old is not None:
-            drop(self.backend, old.copy)
-        return found
-
-    def _drop_unused(self) -> None:
-        """Drops the temporary tables that no declaration reads, also those that a rollback brought back."""
-        used = {d.copy for d in self._declared.values()}
-        others = [copy for copy in self._copies if copy not in used]
-        for copy, kind in zip(others, self.backend.present([copy_path(self.backend, c) for c in others]), strict=True):
-            if kind is not None:
-                drop(self.backend, copy)
-
-    def _check_apart(self, relation: Relation) -> None:
-        """Rows of two uncertain tables are independent, so no two of them may hold the same rows."""
-        others = {key: value for key, value in self._uncertain().items() if key != relation.key}
-        views = [other.relation for other in others.values() if other.relation.definition is not None]
-        this = Uncertain(relation, relation.table(), "")
-        for view, tables in [(relation, others), *((view, {relation.key: this}) for view in views)]:
-            if Tables(self.backend, tables).relation_touches(view):
-                raise UncertainTableError(
-                    f"{view.path[-1]} is a view over uncertain rows: declare the tables it reads, not both"
-                )
-        self._check_shared(relation, set(others))
-
-    def _check_shared(self, relation: Relation, others: set[tuple[str, ...]]) -> None:
-        for other in self.backend.related(relation):
-            if other.key in others:
-                raise UncertainTableError(f"{relation.path[-1]} shares rows with the uncertain table {other.path[-1]}")
-
-    def _name(self, table: str) -> exp.Table:
-        """The name as SQL reads it; what is no name there is one name, as it stands."""
-        try:
-            found = sqlglot.parse_one(table, into=exp.Table, dialect=self.backend.dialect.name)
-        except SqlglotError:
-            found = None
-        if isinstance(found, exp.Table) and isinstance(found.this, exp.Identifier) and not found.args.get("alias"):
-            return found
-        return exp.Table(this=quoted(table))
+            self.declared.forget(table)
 
     def register(
         self, name: str, frame: object, *, prob: str | None = None, block: str | Sequence[str] | None = None
@@ -233,52 +124,50 @@ class ProbDB:
             if prob is not None:
                 self.uncertain(table, prob=prob, block=block)
             else:
-                old = self._declared.get(self._relation(table).key)
-                if old is not None:
-                    self._declare(self._relation(table), old.probability.text, old.block_columns)
+                self.declared.declare_again(table)
 
     def refresh(self) -> None:
         """Reads the uncertain tables again, also one that has become a view. Queries notice changed rows themselves."""
         with watched(self.backend):
             self._check_open()
-            check_present(self.backend, list(self._declared.values()), planned=False)
-            before, self._declared = self._declared, {}
-            try:
-                for old in before.values():
-                    relation = current(self.backend, old.uncertain.relation)
-                    assert relation is not None, "it is present"
-                    self._declare(relation, old.probability.text, old.block_columns)
-            except BaseException:  # all or nothing: half of the numbers would be given twice
-                self._declared, self._rows = before, None
-                raise
-            self.readings += 1
-            self._drop_unused()
+            self.declared.refresh()
 
-    def _uncertain(self) -> dict[tuple[str, ...], Uncertain]:
-        return {key: declared.uncertain for key, declared in self._declared.items()}
+    @property
+    def readings(self) -> int:
+        """How often all uncertain rows were numbered anew: answers of an earlier reading speak of other numbers."""
+        return self.declared.readings
 
     def known_rows(self) -> Rows:
-        """Probability and block of every uncertain row, by its number."""
-        if self._rows is None:
-            top = max((d.base + len(d.prob) for d in self._declared.values()), default=0)
-            prob, block, first = np.zeros(top), np.full(top, -1, dtype=np.int64), 0
-            for declared in self._declared.values():
-                mine = slice(declared.base, declared.base + len(declared.prob))
-                prob[mine] = declared.prob
-                block[mine] = np.where(declared.block >= 0, declared.block + first, -1)
-                first += int(declared.block.max(initial=-1)) + 1
-            self._rows = Rows(prob, block)
-        return self._rows
+        """The probability and the block of every uncertain row, by its number."""
+        return self.declared.rows()
+
+    def row_names(self, rows: IntArray, reading: int) -> list[str]:
+        """Names such as ``edge(src=1, dst=2)`` of rows by their numbers, which are those of a reading."""
+        with watched(self.backend):
+            self._check_open()
+            return self.declared.row_names(rows, reading)
+
+    def row_values(self, rows: IntArray, reading: int) -> dict[int, UncertainRow]:
+        """The uncertain rows of these numbers, which are those of a reading; without negative ones, which are none."""
+        with watched(self.backend):
+            self._check_open()
+            return self.declared.row_values(rows, reading)
+
+    def row_probability(self, table: str, prob: str) -> RowProbability:
+        """What ``uncertain(table, prob=prob)`` would make of ``prob``, checked; whatever the values in the rows are."""
+        with watched(self.backend):
+            self._check_open()
+            return read_probability(prob, self.declared.relation(table), self.backend)
 
     def _choose(
         self, query: str, options: Options, way: str | None = None, after: Route | None = None
     ) -> tuple[Plan | ClosedPlan | Reach | Script, Route]:
         """The plan of the strongest way that can answer a query, and why no stronger one can."""
         if after is None:
-            kept = self._planned.get((query, way, options.aggregates), self._declared)
+            kept = self._planned.get((query, way, options.aggregates), self.declared.tables)
             if kept is not None:
                 return kept[0], kept[1]
-        uncertain = self._uncertain()
+        uncertain = self.declared.uncertain()
         found: tuple[Plan | ClosedPlan | Reach | Script, Route] = choose(
             [
                 (LINEAGE, lambda: self._plan(query, circuits=False)),
@@ -291,13 +180,13 @@ class ProbDB:
             after,
         )
         if after is None:
-            self._planned.keep((query, way, options.aggregates), found, self._declared)
+            self._planned.keep((query, way, options.aggregates), found, self.declared.tables)
         return found
 
     def _plan(self, query: str, *, circuits: bool) -> Plan:
         """As ``make_plan``; a name that only the rewriter does not find is no mistake of the query's."""
         try:
-            return make_plan(query, self.backend, self._uncertain(), circuits=circuits)
+            return make_plan(query, self.backend, self.declared.uncertain(), circuits=circuits)
         except UnknownColumn as error:
             if self.backend.describe(standing(query, self.backend.dialect)) is None:
                 raise
@@ -311,7 +200,7 @@ class ProbDB:
 
     def _plan_closed(self, spoken: Spoken, options: Options) -> ClosedPlan:
         reading = SUMMARY if spoken.expected else options.aggregates
-        return plan_closed(spoken.core, self.backend, self._uncertain(), reading)
+        return plan_closed(spoken.core, self.backend, self.declared.uncertain(), reading)
 
     def _by_closed_forms(self, spoken: Spoken, plan: ClosedPlan, route: Route, options: Options) -> Answers:
         """The distributions of aggregates over independent rows."""
@@ -326,12 +215,12 @@ class ProbDB:
 
     def _summed(self, plan: Plan) -> tuple[Any, ...] | None:
         """What the database adds up by itself of expected values; None where that is not possible, or not any more."""
-        prob_of_copy = {d.copy: d.uncertain.prob for d in self._declared.values()}
+        prob_of_copy = {d.copy: d.uncertain.prob for d in self.declared.tables.values()}
         sql = summed(plan, prob_of_copy, self.backend.dialect.name)
         if sql is None:
             return None
         with self.backend.snapshot():
-            renamed = self._brought_up_to_date(sql)
+            renamed = self.declared.bring_up_to_date(sql)
             if renamed is None:
                 return None
             with self._numbered(plan):
@@ -356,10 +245,10 @@ class ProbDB:
     ) -> tuple[Plan, LineageRows, Events | None, IntArray]:
         """The plan of a query, its rows, its events and those that must hold by the evidence, of one moment."""
         for _ in range(ATTEMPTS):
-            known = [make_plan(entry.sql, self.backend, self._uncertain()) for entry in evidence]
+            known = [make_plan(entry.sql, self.backend, self.declared.uncertain()) for entry in evidence]
             with self.backend.snapshot():
                 text = "\n".join(p.text for p in (plan, *known))
-                renamed = self._brought_up_to_date(text, unchanged=plan is self._planned.last)
+                renamed = self.declared.bring_up_to_date(text, unchanged=plan is self._planned.last)
                 if renamed is not None:
                     current = plan.renamed(renamed)
                     needed = bool(plan.steps or evidence)
@@ -380,10 +269,10 @@ class ProbDB:
         """The network that a recursion asks about, of one moment; UnsupportedSQL if the rows are none."""
         for _ in range(ATTEMPTS):
             with self.backend.snapshot():
-                if self._brought_up_to_date(f"{query} {self._declared[reach.key].copy}") is not None:
-                    return reach, read_links(self.backend, reach, self._declared[reach.key])
+                if self.declared.bring_up_to_date(f"{query} {self.declared.tables[reach.key].copy}") is not None:
+                    return reach, read_links(self.backend, reach, self.declared.tables[reach.key])
             self.refresh()
-            reach = make_reach(query, self.backend, self._uncertain())
+            reach = make_reach(query, self.backend, self.declared.uncertain())
         raise SQLError("the uncertain tables change faster than the query can be planned")
 
     def _worlds(self, spoken: Spoken, script: Script, options: Options, route: Route) -> Answers:
@@ -393,13 +282,13 @@ class ProbDB:
         groups = read_groups(script.tree, self.backend) if summary else None
         check_groups(spoken, groups)
         for _ in range(ATTEMPTS):
-            copies = {self._declared[reading.key].copy for reading in script.readings()}
+            copies = {self.declared.tables[reading.key].copy for reading in script.readings()}
             try:
                 with self.backend.snapshot():
                     with watched(self.backend, options.timeout):
-                        current = self._brought_up_to_date(f"{spoken.core} {' '.join(sorted(copies))}")
+                        current = self.declared.bring_up_to_date(f"{spoken.core} {' '.join(sorted(copies))}")
                     if current is not None:
-                        tables = {reading.key: self._declared[reading.key] for reading in script.readings()}
+                        tables = {reading.key: self.declared.tables[reading.key] for reading in script.readings()}
                         played = play(
                             self.backend, script, tables, lambda d: np.arange(len(d.prob)), options, route,
                             list(groups.keys) if groups is not None else [], together=together,
@@ -414,45 +303,8 @@ class ProbDB:
                 continue
             with watched(self.backend, options.timeout):
                 self.refresh()
-                script = make_script(spoken.core, self.backend, self._uncertain())
+                script = make_script(spoken.core, self.backend, self.declared.uncertain())
         raise SQLError("the uncertain tables change faster than the query can be planned")
-
-    def _brought_up_to_date(self, text: str, *, unchanged: bool = False) -> dict[str, str] | None:
-        """Reads the tables of SQL anew whose rows have changed: old and new names of the numbered rows; None if the
-        query must be planned anew, as a table has other columns. ``unchanged``: no table has."""
-        tables = list(self._declared.items())
-        present = check_present(self.backend, [d for _, d in tables], planned=True)
-        copies = set(COPY.findall(text))
-        renamed: dict[str, str] = {}
-        read = [(key, old, there) for (key, old), there in zip(tables, present, strict=True) if old.copy in copies]
-        for _, old, _ in read:
-            relation = old.uncertain.relation
-            same = unchanged and relation.definition is None
-            if self._wasted() > SPARE or not (same or layout(self.backend, relation) == old.layout):
-                return None
-        kept = [old for _, old, there in read if there]  # what a rollback took along cannot be compared
-        same_rows = {old.copy for old, other in zip(kept, changed(self.backend, kept, text), strict=True) if not other}
-        for key, old, _ in read:
-            if old.copy in same_rows:
-                continue
-            relation = old.uncertain.relation
-            self._check_shared(relation, set(self._declared) - {key})
-            new = self._read(key, relation, old.probability.text, old.block_columns)
-            renamed[old.copy] = new.copy
-        if self._declared and not copies:
-            names = ", ".join(sorted(d.name for d in self._declared.values()))
-            warnings.warn(
-                f"the query reads none of the uncertain tables ({names}), so all its answers have probability 1: "
-                "declare the tables it reads with uncertain(), if their rows are not certain",
-                NoUncertainTable,
-                stacklevel=4,
-            )
-        return renamed
-
-    def _wasted(self) -> int:
-        """Numbers that belong to no row, beyond as many as there are rows."""
-        top = max((d.base + len(d.prob) for d in self._declared.values()), default=0)
-        return top - 2 * sum(len(d.prob) for d in self._declared.values())
 
     # ---- asking
 
@@ -472,7 +324,7 @@ class ProbDB:
         """
         with watched(self.backend):
             self._check_open()
-            plan = make_plan(query, self.backend, self._uncertain())
+            plan = make_plan(query, self.backend, self.declared.uncertain())
         last = str(plan.query.sql(self.backend.dialect.name, pretty=True))
         return ";\n\n".join([*statements(plan.steps), last])
 
@@ -582,7 +434,7 @@ class ProbDB:
         from sharpdnf.sql.distributed import count_in_place
 
         for _ in range(ATTEMPTS):
-            renamed = self._brought_up_to_date(plan.text)
+            renamed = self.declared.bring_up_to_date(plan.text)
             if renamed is not None:
                 answers = count_in_place(self, plan.renamed(renamed), self.known_rows(), options)
                 answers.route = route
@@ -626,31 +478,3 @@ class ProbDB:
         return Answers(
             plan.labels, columns, counts, formulas, formula, answer, found, self, expected, known, reading
         )  # fmt: skip
-
-    # ---- rows
-
-    def row_names(self, rows: IntArray, reading: int) -> list[str]:
-        """Names such as ``edge(src=1, dst=2)`` of numbered rows; ``choice1`` for an inner choice of a block."""
-        names: dict[int, str] = {}
-        with watched(self.backend):
-            self._check_open()
-            tables = list(self._declared.values()) if reading == self.readings else []
-            present = self.backend.present([copy_path(self.backend, d.copy) for d in tables])
-            for declared, there in zip(tables, present, strict=True):
-                changed = declared.version is not None and self.backend.version() != declared.version
-                if changed or there is None:
-                    continue  # the row of this number may have other values now, or be another
-                last = declared.base + len(declared.prob)
-                mine = [int(r) for r in np.unique(rows) if declared.base <= r < last]
-                columns = tuple(c for c in declared.uncertain.relation.columns if c != declared.uncertain.prob)
-                for start in range(0, len(mine), 500):
-                    found = fetch_rows(self.backend, declared, mine[start : start + 500], columns)
-                    names.update({n: f"{declared.name}({describe_row(columns, row)})" for n, row in found.items()})
-        if not names.keys() >= {int(row) for row in rows if row >= 0}:
-            raise SQLError("the uncertain tables have changed since the query: ask it again")
-        choices = 0
-        result = []
-        for row in rows:
-            choices += int(row < 0)
-            result.append(names[int(row)] if row >= 0 else f"choice{choices}")
-        return result

@@ -18,11 +18,11 @@ import numpy as np
 from sharpdnf.dnf import IntArray
 from sharpdnf.errors import SQLError
 from sharpdnf.sql.backends.names import quoted
-from sharpdnf.sql.circuits import count_circuits
+from sharpdnf.sql.circuit_counting import count_circuits
 from sharpdnf.sql.counting import Counts, Options
-from sharpdnf.sql.emit.circuits import Circuits, Conditioned
-from sharpdnf.sql.emit.closed import rows_below
+from sharpdnf.sql.emit.circuit_batch import Circuits, Conditioned
 from sharpdnf.sql.emit.gates import Gates
+from sharpdnf.sql.emit.independent_gates import rows_below
 from sharpdnf.sql.emit.lineage import Rows
 
 
@@ -31,7 +31,9 @@ class Evidence:
     """A query that is known to have an answer; if ``holds`` is False, to have none."""
 
     sql: str
+    """The query."""
     holds: bool = True
+    """Whether the query is known to have an answer, or known to have none."""
 
 
 Given = str | Evidence | Sequence[str | Evidence]

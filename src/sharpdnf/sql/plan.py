@@ -56,7 +56,7 @@ class Plan:
     """The query as text."""
     shape: Shape
     labels: tuple[str, ...]
-    """Of the answer columns that are shown, in order."""
+    """The names of the answer columns that are shown, in order."""
     places: tuple[int, ...]
     """The column behind each label: ``_c0`` is 0, and -1, -2, ... are the computed items."""
     numbered: tuple[tuple[str, exp.Query], ...] = ()
@@ -64,7 +64,7 @@ class Plan:
     expected: tuple[tuple[int, str, int | None], ...] = ()
     """(position in the select list, label, measure or None for a count) of each expected value."""
     always: bool = False
-    """An aggregate without GROUP BY: its one answer exists in every world."""
+    """Whether the query is an aggregate without GROUP BY, whose one answer exists in every world."""
     cuts: tuple[Cut, ...] = ()
     order: tuple[SortKey, ...] = ()
     limit: int | None = None
@@ -95,7 +95,7 @@ class Plan:
 
     @property
     def top(self) -> int | None:
-        """How many answers are chosen by their probability; None where other things decide."""
+        """How many answers are chosen by their probability; None if something else decides, or all are shown."""
         by_prob = bool(self.order) and self.order[0].column == PROB
         return self.last if by_prob and not self.computed.chooses else None
 
@@ -105,7 +105,7 @@ class Plan:
         return "\n".join([*statements(self.steps), self.sql])
 
     def renamed(self, names: Mapping[str, str]) -> Plan:
-        """The plan over other tables of numbered rows."""
+        """The same plan with other names for the tables of numbered rows, {before: now}."""
 
         def change(sql: str) -> str:
             return COPY.sub(lambda name: names.get(name[0], name[0]), sql)
@@ -126,7 +126,7 @@ def make_plan(
         if plan.steps and not catalog.dialect.stages:
             refuse("negation over uncertain rows on this database",
                    "its candidates would be numbered anew whenever it computes them")  # fmt: skip
-        check_faithful(sql, written, catalog)  # last: what the rewriter has to say is clearer
+        check_faithful(sql, written, catalog)  # last, because the messages of the rewriter are clearer
         return plan
     except RecursionError:
         raise SQLError("the query is nested too deeply: split it by common table expressions") from None
@@ -247,7 +247,8 @@ def _emitted(
 def _keys(
     asked: Outermost, named: Named, context: Binding | None, select: Select | None, *, certain: bool = False
 ) -> tuple[SortKey, ...]:
-    """The answers' order. A certain query may be ordered by other columns, for its LIMIT; that order is not kept."""
+    """The sort keys of the answers. A query without uncertain rows may be ordered by other columns, for the sake of its
+    LIMIT; then the answers are in no particular order."""
     found = []
     for ordered, more in asked.order:
         expression = more
@@ -284,7 +285,7 @@ def _sort_column(expression: exp.Expr, named: Named, context: Binding | None, se
 
 
 def _position(expression: exp.Expr, named: Named) -> str | None:
-    """The column that a number in GROUP BY or ORDER BY stands for."""
+    """The column that a number in GROUP BY or ORDER BY means, counted from 1 in the select list."""
     position = int(expression.this) if isinstance(expression, exp.Literal) and expression.is_int else 0
     return named[position - 1][1] if 1 <= position <= len(named) else None
 
@@ -296,9 +297,9 @@ class _SelectList:
     keys: list[exp.Expr] = field(default_factory=list)
     """The items that are not expected values."""
     measures: list[exp.Expr] = field(default_factory=list)
-    """What expected_sum adds up."""
+    """The expressions that expected_sum adds up, each once."""
     values: list[tuple[int, str, int | None]] = field(default_factory=list)
-    """As in ``Plan.expected``."""
+    """(position in the select list, label, measure or None for a count) of each expected value."""
     named: Named = field(default_factory=list)
 
 
@@ -352,7 +353,7 @@ def _plan_expected(tree: exp.Select, tables: Tables, asked: Outermost) -> Plan:
     checker = tree.copy()
     for key in checker.args["group"].expressions if group is not None else ():
         column = _position(key, taken.named)
-        if column is not None and column.startswith("_c"):  # among the keys alone
+        if column is not None and column.startswith("_c"):  # below, the select list is the keys alone
             key.replace(exp.Literal.number(int(column[2:]) + 1))
         elif column is not None:
             refuse(f"GROUP BY {key.sql()}", "it stands for prob() or an expected value; group by the columns")
@@ -360,7 +361,7 @@ def _plan_expected(tree: exp.Select, tables: Tables, asked: Outermost) -> Plan:
     plain = binding(tables)
     grouped = bind_select(plain, checker, Environment(), Scope(None))
     shown = [item.expression.unnest() for item in grouped.items]
-    if any(key.unnest() not in shown for key in grouped.keys):  # answers are told apart by the columns shown
+    if any(key.unnest() not in shown for key in grouped.keys):  # answers with the same shown columns would count as one
         refuse("GROUP BY a column that is not selected, with an expected value,", "answers would look the same")
     rows = tree.copy()
     rows.set("group", None)

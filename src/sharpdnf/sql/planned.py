@@ -1,8 +1,11 @@
 """Plans of queries that were asked before: planning takes longer than running a query over tiny tables.
 
-A plan depends on the text, on the declared tables and on what the names in the text mean. The last is what
-``Catalog.state`` tells of; it is asked before planning, so a change while a query is planned shows the next time. A
-text that is asked once costs nothing: its names are noted, and the second time the state is kept along with the plan.
+A plan depends on the text, on the declared tables and on what the names in the text mean. ``Catalog.state`` changes
+whenever a name means something else. It is asked before planning, so that a change while a query is planned is noticed
+the next time. A text that is asked once costs nothing extra: the first time only its names are noted, and the second
+time the state of these names is kept along with the plan.
+
+What would break: a plan that outlives its tables would send SQL about columns that are gone or mean something else.
 """
 
 from __future__ import annotations
@@ -26,15 +29,15 @@ Key = tuple[str, str | None, str]
 @dataclass(slots=True)
 class _Kept:
     names: frozenset[str]
-    """What was looked up in the catalog."""
+    """The names that were looked up in the catalog while the query was planned."""
     state: object
-    """Of the catalog before the query was planned; None as long as it was planned but once."""
+    """The state of these names in the catalog before the query was planned; None after the first time, see above."""
     copies: tuple[str, ...]
     found: tuple[Any, Route]
 
 
 def _copies(declared: Mapping[tuple[str, ...], Declared]) -> tuple[str, ...]:
-    """Names that no other reading of the tables has."""
+    """The names of the temporary tables with the numbered rows: every reading of a table has a name of its own."""
     return tuple(d.copy for d in declared.values())
 
 
@@ -46,15 +49,15 @@ class Planned:
         self._kept: OrderedDict[Key, _Kept] = OrderedDict()
         self._state: object = None
         self.last: Plan | None = None
-        """The plan that ``get`` has just given: no relation has changed since it was made."""
+        """The plan that ``get`` returned last, if it returned one: no relation has changed since that plan was made."""
 
     def forget(self) -> None:
-        """Takes it that every table may look different now."""
+        """Forgets all plans, because every table may have other columns now."""
         self._kept.clear()
         self.last = None
 
     def get(self, key: Key, declared: Mapping[tuple[str, ...], Declared]) -> tuple[Any, Route] | None:
-        """The plan of a query if it is still right."""
+        """The plan of a query, if it was planned before and nothing that it depends on has changed; else None."""
         self._state, self.last = None, None
         self._backend.looked_up()
         kept = self._kept.get(key)
@@ -68,7 +71,7 @@ class Planned:
         return kept.found
 
     def keep(self, key: Key, found: tuple[Any, Route], declared: Mapping[tuple[str, ...], Declared]) -> None:
-        """Remembers the plan of a query that goes by lineage without stages."""
+        """Remembers the plan of a query; only plans by lineage without stages are kept."""
         names = self._backend.looked_up()
         if not names or not isinstance(found[0], Plan) or found[0].steps:
             return

@@ -34,8 +34,8 @@ from sharpdnf.sql.ordering import order_of
 from sharpdnf.sql.refusal import refuse
 from sharpdnf.sql.uncertain import Declared
 from sharpdnf.sql.ways import Route
-from sharpdnf.sql.worlds.answers import WorldAnswers
-from sharpdnf.sql.worlds.ordering import sort_keys
+from sharpdnf.sql.worlds.outer_order import sort_keys
+from sharpdnf.sql.worlds.played_answers import WorldAnswers
 from sharpdnf.sql.worlds.script import Script, make_script
 
 if TYPE_CHECKING:

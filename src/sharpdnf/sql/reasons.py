@@ -17,14 +17,19 @@ class Reason:
     """An uncertain row and what it means for an answer: P(answer | row) - P(answer | no row), or another measure."""
 
     row: str
+    """The row, as its table's name and its values."""
     prob: float
+    """The probability of the row."""
     influence: float
+    """What the row is worth, by the measure that was asked for."""
     stderr: float = 0.0
     """One standard error of the influence; 0 where it is exact."""
     lower: float = -1.0
+    """The lower end of the interval; see ``upper``."""
     upper: float = 1.0
     """The influence lies between the two, for all rows together with probability 95 %; surely where it is exact."""
     best: int = 1
+    """The best place that the row may have; see ``worst``."""
     worst: int = 1
     """Its place among all rows of the answer, as far as the draws can tell: ties and doubts share places."""
 
@@ -35,6 +40,7 @@ class Reasons(list[Reason]):
     def __init__(self, reasons: list[Reason], measure: str = "influence") -> None:
         super().__init__(reasons)
         self.measure = measure
+        """What the rows were measured by: "influence", "banzhaf" or "shapley"."""
 
     def _columns(self) -> dict[str, list[Any]]:
         names = list(Reason.__dataclass_fields__)

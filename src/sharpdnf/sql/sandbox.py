@@ -10,27 +10,19 @@ operating system limits its memory too and lets it write no file. Some functions
 (``repeat('x', 2000000000)``): a worker that does not answer in time is killed, the query is an error, and the next one
 finds a fresh worker that has loaded the same tables.
 
-Both sides talk in JSON and Arrow over pipes. Nothing is unpickled, and the side that is trusted believes no size that
-the other one names. This is a second wall: the first is the rewriter's white list, which lets no statement but
+``sandbox_process.py`` is the worker's process and how both sides talk, ``sandbox_worker.py`` what runs in it. This is a
+second wall: the first is the rewriter's white list, which lets no statement but
 SELECT through.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import select
-import signal
-import struct
-import subprocess
-import sys
 import threading
 import time
 import warnings
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Never
 
 import numpy as np
@@ -45,21 +37,15 @@ from sharpdnf.sql.backends.dialect import DUCKDB
 from sharpdnf.sql.backends.parameters import Parameters, with_values
 from sharpdnf.sql.counting import Counts, Progress
 from sharpdnf.sql.reasons import Reason, Reasons
+from sharpdnf.sql.sandbox_process import WorkerProcess, from_bytes, to_bytes
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-HEADER = struct.Struct("<II")
-"""The lengths of the JSON and of the Arrow part of a message."""
-MOST_JSON = 16 * 2**20
 GRACE = 0.25
 """Seconds that a worker has to say by itself that time is up."""
 STARTING = 120.0
 """Seconds for starting a worker and loading tables, which no stranger's text takes part in."""
-START = (
-    "import sys; at = next((i for i, p in enumerate(sys.path) if p.endswith('-packages')), len(sys.path)); "
-    "sys.path.insert(at, sys.argv[1]); from sharpdnf.sql.sandbox_worker import serve; serve()"
-)
 RAISED = (
     "SQLError",
     "UnsupportedSQL",
@@ -81,6 +67,7 @@ class Limits:
     memory: int = 2**30
     """How many bytes the worker may use beyond what its libraries take. Tables that are not read from a file count."""
     threads: int = 1
+    """How many threads the database may use."""
     answer_bytes: int = 64 * 2**20
     """How many bytes the answers may take as Arrow, since they come into the process that asks."""
 
@@ -96,8 +83,9 @@ class Sandbox:
         if os.name != "posix":
             raise SQLError("the sandbox needs Linux or macOS: it limits a process by their means")
         self.limits = limits or Limits()
+        """What one query may use."""
         self._lock = threading.RLock()
-        self._worker: _Worker | None = None
+        self._worker: WorkerProcess | None = None
         self._closed = False
         self._source = source
         self._setup: list[tuple[dict[str, Any], bytes]] = []
@@ -209,11 +197,11 @@ class Sandbox:
             self._ask(message, STARTING, data)
             self._setup.append((message, data))
 
-    def _ready(self) -> _Worker:
+    def _ready(self) -> WorkerProcess:
         if self._closed:
             raise SQLError("this sandbox is closed: connect() again")
         if self._worker is None:
-            self._worker = _Worker()
+            self._worker = WorkerProcess()
             self._generation += 1
             try:
                 first = {"do": "open", "path": self._source, "limits": asdict(self.limits)}
@@ -315,84 +303,6 @@ class SandboxAnswers(Answers):
         return Reasons([Reason(**reason) for reason in said["reasons"]], measure)
 
 
-class _Worker:
-    """The process and its pipes."""
-
-    def __init__(self) -> None:
-        home = Path(__file__).resolve().parents[2]
-        kept = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH") if name in os.environ}
-        single = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-        self.process = subprocess.Popen(
-            [sys.executable, "-I", "-c", START, str(home)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            cwd="/",
-            close_fds=True,
-            start_new_session=True,
-            env={**kept, **single, "MALLOC_ARENA_MAX": "2", "HOME": "/nonexistent", "LC_ALL": "C.UTF-8", "TZ": "UTC"},
-        )
-        assert self.process.stdin is not None and self.process.stdout is not None
-        self._in, self._out = self.process.stdin.fileno(), self.process.stdout.fileno()
-        for pipe in (self._in, self._out):
-            os.set_blocking(pipe, False)
-
-    def talk(
-        self, message: dict[str, Any], data: bytes, seconds: float, *, most: int = 2**20
-    ) -> tuple[dict[str, Any], bytes]:
-        """Sends a message and waits for the answer: TimeoutError, EOFError, or ValueError if it is none."""
-        deadline = time.monotonic() + seconds
-        text = json.dumps({**message, "seconds": seconds}).encode()
-        for part in (HEADER.pack(len(text), len(data)), text, data):
-            self._write(part, deadline)
-        head, body = HEADER.unpack(self._read(HEADER.size, deadline))
-        if head > MOST_JSON or body > most:
-            raise ValueError(f"an answer of {head + body} bytes is more than the limit")
-        said = json.loads(self._read(head, deadline))
-        if not isinstance(said, dict):
-            raise ValueError("the worker's answer is not a message")
-        return said, self._read(body, deadline)
-
-    def _write(self, data: bytes, deadline: float) -> None:
-        left = memoryview(data)
-        while left:
-            self._wait(deadline, write=True)
-            with suppress(BlockingIOError):
-                left = left[os.write(self._in, left[:65536]) :]
-
-    def _read(self, count: int, deadline: float) -> bytes:
-        parts = bytearray()
-        while len(parts) < count:
-            self._wait(deadline, write=False)
-            with suppress(BlockingIOError):
-                got = os.read(self._out, min(count - len(parts), 2**20))
-                if not got:
-                    raise EOFError
-                parts += got
-        return bytes(parts)
-
-    def _wait(self, deadline: float, *, write: bool) -> None:
-        left = deadline - time.monotonic()
-        reading, writing = ([], [self._in]) if write else ([self._out], [])
-        if left <= 0 or not any(select.select(reading, writing, [], left)):
-            raise TimeoutError
-
-    def end(self) -> str:
-        """Kills the process and returns how it had ended, if it had ended by itself."""
-        with suppress(subprocess.TimeoutExpired):
-            self.process.wait(0.05)  # its last word and its end do not come at the same moment
-        code = self.process.poll()
-        self.process.kill()
-        self.process.wait()
-        for pipe in (self.process.stdin, self.process.stdout):
-            if pipe is not None:
-                with suppress(OSError):
-                    pipe.close()
-        if code is None:
-            return "a signal of ours"
-        return f"signal {signal.Signals(-code).name}" if code < 0 else f"code {code}"
-
-
 def _checked(said: dict[str, Any]) -> dict[str, Any]:
     """What the worker said, unless that is an error: of a class that is expected, or else an SQLError."""
     if "error" not in said:
@@ -416,24 +326,3 @@ def _table_of(frame: object) -> pa.Table:
         backend = DuckDB(connection)
         backend.register("frame", frame)
         return backend.arrow("SELECT * FROM frame")
-
-
-def to_bytes(table: pa.Table) -> bytes:
-    import pyarrow as pa
-
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return bytes(sink.getvalue())
-
-
-def from_bytes(data: bytes) -> pa.Table:
-    """The table, checked to the last offset: it may come from a process that strangers' text has taken over."""
-    import pyarrow as pa
-
-    try:
-        table = pa.ipc.open_stream(data).read_all()
-        table.validate(full=True)
-    except pa.ArrowException as error:
-        raise SQLError(f"the worker's answer is not a table: {error}") from None
-    return table

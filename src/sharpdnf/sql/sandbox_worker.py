@@ -10,6 +10,7 @@ import sys
 import threading
 import warnings
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any, BinaryIO
 
@@ -19,18 +20,26 @@ from sharpdnf.circuit import Circuit
 from sharpdnf.errors import LimitError, SharpDNFError, SQLError
 from sharpdnf.sql.answers import Answers
 from sharpdnf.sql.database import ProbDB
-from sharpdnf.sql.sandbox import HEADER, from_bytes, to_bytes
+from sharpdnf.sql.sandbox_process import HEADER, from_bytes, to_bytes
 
 KEPT = 16
 """How many of the last answers are kept, so that their lineage and reasons can be asked for."""
 SLACK = 2**28
 """How many bytes of address space are allowed for thread stacks and the allocators' reserves, which take no memory."""
+Tell = Callable[[dict[str, Any], bytes], None]
+"""Sends a message, JSON and bytes, to the process that asked."""
 ALONE = 2.0
 """Seconds beyond the limit after which a worker ends itself: whoever should have ended it is gone."""
 
 
 def serve() -> None:
     """Reads messages until the pipe closes: then nobody is there to answer, whatever is under way."""
+    answer_messages(Worker)
+
+
+def answer_messages(make: Callable[[Tell], Worker]) -> None:
+    """Locks the process's own input and output away and answers messages by the worker that ``make`` makes; it is
+    handed a function that sends a message while work is under way."""
     source, target = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     for number, mode in ((0, os.O_RDONLY), (1, os.O_WRONLY)):  # what a library prints must not pass for a message
         nothing = os.open(os.devnull, mode)
@@ -38,13 +47,16 @@ def serve() -> None:
         os.close(nothing)
     messages: queue.Queue[tuple[dict[str, Any], bytes]] = queue.Queue()
     threading.Thread(target=_listen, args=(source, messages), daemon=True).start()
-    worker = Worker()
-    while True:
-        said, data = worker.answer(*messages.get())
+
+    def tell(said: dict[str, Any], data: bytes) -> None:
         text = json.dumps(said).encode()
         target.write(HEADER.pack(len(text), len(data)) + text)
         target.write(data)
         target.flush()
+
+    worker = make(tell)
+    while True:
+        tell(*worker.answer(*messages.get()))
 
 
 def _listen(source: BinaryIO, messages: queue.Queue[tuple[dict[str, Any], bytes]]) -> None:
@@ -59,7 +71,8 @@ def _listen(source: BinaryIO, messages: queue.Queue[tuple[dict[str, Any], bytes]
 class Worker:
     """A locked DuckDB and the answers of the last queries."""
 
-    def __init__(self) -> None:
+    def __init__(self, tell: Tell) -> None:
+        self.tell = tell
         self._db: ProbDB | None = None
         self._answers: OrderedDict[int, Answers] = OrderedDict()
         self._asked = 0
@@ -74,6 +87,7 @@ class Worker:
                 said, found = getattr(self, f"_{message.pop('do')}")(data, **message)
             except (SharpDNFError, ValueError, TypeError, IndexError) as error:
                 said, found = {"error": type(error).__name__, "message": str(error)[:10_000]}, b""
+                said |= {"line": getattr(error, "line", 0)}
             except MemoryError:
                 said, found = {"error": "SQLError", "message": "the query needs more memory than it may use"}, b""
             except RecursionError:

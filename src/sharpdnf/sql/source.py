@@ -169,8 +169,12 @@ def _open(path: str) -> Backend:
 
 
 def _quiet(connection: Any) -> Backend:
-    """A DuckDB of our own: its progress bar would stand between the answers on standard output."""
+    """A DuckDB of our own: its progress bar would stand between the answers on standard output.
+
+    In a notebook without ipywidgets the bar is off and DuckDB refuses to hear of it at all, so it is asked first.
+    """
     backend = _backend(connection)
     with watched(backend):
-        backend.execute("SET enable_progress_bar = false")
+        if backend.rows("SELECT current_setting('enable_progress_bar')")[0][0]:
+            backend.execute("SET enable_progress_bar = false")
     return backend

@@ -15,10 +15,10 @@ import numpy as np
 from sqlglot import exp
 
 from sharpdnf.errors import SQLError
-from sharpdnf.sql.aggregates import AggregateAnswers, Groups, Spread
 from sharpdnf.sql.answers import Answers
 from sharpdnf.sql.backends.protocol import Backend, Catalog
 from sharpdnf.sql.counting import Counts
+from sharpdnf.sql.distributions import AggregateAnswers, Groups, Spread
 from sharpdnf.sql.expected import Expected
 from sharpdnf.sql.ordering import choose_answers
 from sharpdnf.sql.outermost import AGGREGATE_OF, COMPUTED, EXPECTED, HIDDEN, Outermost, is_call, take_apart
@@ -30,7 +30,7 @@ from sharpdnf.sql.refusal import refuse
 from sharpdnf.sql.topk import settle
 
 OURS = "_spoken_"
-"""What the names of columns begin with that the core has more than the query."""
+"""The beginning of the names of those columns that the core has in addition to the query's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Spoken:
 
     core: str
     asked: Outermost | None = None
-    """None where the query does not speak of its answers: the core is the query itself."""
+    """What is to be done with the answers; None if nothing is, and then the core is the query itself."""
     names: tuple[str, ...] = ()
     """The names of the core's columns; computed and hidden ones as in ``outermost.py``."""
     expected: tuple[tuple[int, str, str], ...] = ()
@@ -83,7 +83,7 @@ def read_spoken(sql: str, catalog: Catalog) -> Spoken:
     if found is None or len(found) != len(names):
         if found is not None:
             refuse("* beside prob() in this query", "write the columns out")
-        return Spoken(core, asked, tuple(names), tuple(expected))  # the database will say what it does not like
+        return Spoken(core, asked, tuple(names), tuple(expected))  # what is wrong with it, the database will say
     shown = [name if name.startswith((COMPUTED, HIDDEN)) else label for name, label in zip(names, found, strict=True)]
     return Spoken(core, asked, tuple(shown), tuple(expected))
 
@@ -162,7 +162,7 @@ def _values(spoken: Spoken, keys: Sequence[int]) -> list[int]:
 
 
 def _check_columns(plan: Plan, keys: Sequence[int]) -> None:
-    """ORDER BY and expressions with prob() may read the columns that have one value in an answer."""
+    """An error if ORDER BY or an expression with prob() reads a column that has more than one value in an answer."""
     read = {key.column for key in plan.order if key.expression is None}
     read |= {part.name for tree in plan.computed.trees() for part in tree.find_all(exp.Column)}
     for name in sorted(read):
@@ -184,7 +184,7 @@ def _expected(answers: Answers, spoken: Spoken, keys: Sequence[int]) -> list[tup
 def _mean(spread: Spread, label: str, function: str, counts: Counts) -> Expected:
     """An expected value from a distribution given that the group exists.
 
-    Drawn worlds, and a listing that was cut short, have no bounds of it: values that were not seen may be of any size.
+    It has no bounds if worlds were drawn or their listing was cut short, because values not seen may be of any size.
     """
     if not spread.numeric():
         refuse(f"{function}() of values that are no numbers", "they have no mean")

@@ -1,7 +1,7 @@
 """Expected values without GROUP BY that the database adds up by itself, without a row of lineage coming here.
 
-Where every result row is there exactly if certain uncertain rows are, one each of different tables, its probability is
-the product of theirs, and the expected sum is a sum of products.
+This works where a result row exists exactly if some uncertain rows do, each of them of another table. Then its
+probability is the product of theirs, and the expected sum is a sum of products.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def summed(plan: Plan, prob_of_copy: Mapping[str, str], dialect: str) -> str | None:
-    """SQL that adds up the expected values without GROUP BY, or None where rows do not say their probability.
+    """SQL that adds up the expected values; None if there is GROUP BY or a row's probability is no product.
 
     Its one row: how many rows, the sum of their probabilities, then for each measure the sum with its sign and without.
     ``prob_of_copy`` has the probability column of every table of numbered rows.
@@ -42,12 +42,12 @@ def summed(plan: Plan, prob_of_copy: Mapping[str, str], dialect: str) -> str | N
     rows = [items[name] for name in lineage]
     known = [items[name] for name in identity]
     if not rows or not all(row in known and isinstance(row, exp.Column) for row in rows):
-        return None  # a row may exist for several reasons
+        return None  # a row may exist in several ways, so its probability is no product
     sources = [select.args["from_"].this, *(join.this for join in select.args.get("joins") or ())]
     copies = {source.alias: COPY.findall(source.sql()) for source in sources}
     read = [copies.get(row.table, []) for row in rows if isinstance(row, exp.Column)]
     if any(len(set(names)) != 1 for names in read) or len({names[0] for names in read}) < len(read):
-        return None  # two rows of one table are the same row, or exclude each other
+        return None  # two rows of one table may be the same, or exclude each other
     prob = " * ".join(
         exp.cast(column(prob_of_copy[names[0]], row.table), "DOUBLE").sql(dialect)
         for names, row in zip(read, rows, strict=True)

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from sharpdnf.dnf import Batch, FloatArray, IntArray
 from sharpdnf.sql.counting import Counts, Options, count_batch
-from sharpdnf.sql.emit.circuits import Countable, some
+from sharpdnf.sql.emit.circuit_batch import Countable, some
 from sharpdnf.sql.outermost import Cut
 
 BoolArray = npt.NDArray[np.bool_]

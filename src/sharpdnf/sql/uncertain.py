@@ -92,6 +92,21 @@ class Declared:
         return tuple(c for c in relation.columns if everything or c in needed or c.lower().replace('"', '""') in text)
 
 
+@dataclass(frozen=True, slots=True)
+class UncertainRow:
+    """A row of an uncertain table, for people."""
+
+    table: str
+    place: int
+    """Its place among the possible rows of the table, those with a probability above 0, from 0 on."""
+    columns: tuple[str, ...]
+    """Without that of the probability, unless that is an expression."""
+    values: tuple[Any, ...]
+
+    def __str__(self) -> str:
+        return f"{self.table}({describe_row(self.columns, self.values)})"
+
+
 def declare(backend: Backend, relation: Relation, prob: str, block: tuple[str, ...], base: int) -> Declared:
     """Checks the rows of a relation and numbers them from ``base`` on; an error leaves no temporary table behind."""
     p = read_probability(prob, relation, backend)

@@ -31,16 +31,17 @@ WAYS = {
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Which way a query goes."""
+    """Which way a query goes, and why it does not go a stronger one."""
 
     way: str
+    """The name of the way that is taken: lineage, circuit, closed, network or worlds."""
     refusals: tuple[tuple[str, str], ...] = ()
     """(way, why it cannot answer the query) of every stronger way, in order."""
     notes: tuple[str, ...] = ()
-    """What else there is to know, such as how many worlds are drawn."""
+    """Further remarks for people, such as how many worlds are drawn."""
 
     def refused(self, reason: str) -> Route:
-        """The route so far when the way that was chosen turns out not to be one."""
+        """The refusals so far, with that of the way that was chosen and turned out not to work."""
         return Route("", (*self.refusals, (self.way, reason)))
 
     def __str__(self) -> str:
@@ -49,13 +50,13 @@ class Route:
 
 
 Planner = tuple[str, Callable[[], Any]]
-"""A name and what makes a plan, or raises UnsupportedSQL."""
+"""The name of a way, and a function that makes its plan or raises UnsupportedSQL."""
 
 
 def choose(ways: Sequence[Planner], only: str | None = None, after: Route | None = None) -> tuple[Any, Route]:
     """The plan of the first way that has one; if none has, an error with the reason of each.
 
-    ``only`` names the one way that is to be tried; the ways that ``after`` has the refusals of are not tried again.
+    ``only`` names the one way that is to be tried. The ways that have a refusal in ``after`` are not tried again.
     """
     if only is not None and only not in WAYS:
         raise ValueError(f"way must be one of {', '.join(WAYS)}, not {only!r}{did_you_mean(only, WAYS)}")
@@ -72,16 +73,16 @@ def choose(ways: Sequence[Planner], only: str | None = None, after: Route | None
 
 
 def _refuse_all(refusals: list[tuple[str, str]]) -> NoReturn:
-    """The last way's reason first: what even that cannot do is what must be written otherwise."""
+    """Raises UnsupportedSQL. The reason of the last way comes first, since it can do most: that is what to change."""
     if not refusals:
-        raise UnsupportedSQL("no query goes this way here")
+        raise UnsupportedSQL("this database has no such way to an answer")
     last = refusals[-1][1]
     others = [f"{WAYS[way]}: {reason}" for way, reason in refusals[:-1] if reason != last]
     raise UnsupportedSQL("\n".join([last, *(["no other way answers it either:"] if others else []), *others]))
 
 
 def check_guarantee(asked: str | None, can: Sequence[str], route: Route) -> None:
-    """An error if the guarantee asked for is none that the way can give: an answer is never weaker than that."""
+    """An error if the way cannot give the guarantee that was asked for: an answer is never weaker than that."""
     if asked is None or asked in can:
         return
     reasons = "; ".join(f"{WAYS[way]}: {reason}" for way, reason in route.refusals)

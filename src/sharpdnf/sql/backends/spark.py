@@ -84,7 +84,7 @@ class Spark:
         """
         context = self.connection.sparkContext
         chosen = os.environ.get("PYSPARK_PYTHON") or context.getConf().get("spark.pyspark.python")
-        if context.master.startswith("local") and not chosen:
+        if (context.master or "").startswith("local") and not chosen:
             context.pythonExec = sys.executable
 
     def fold(self, identifier: exp.Identifier) -> str:

@@ -37,11 +37,11 @@ from sharpdnf.sql.bind.tree import (
 from sharpdnf.sql.emit.stages import Absent, AllOf, Decision, Formula, OneOf
 from sharpdnf.sql.refusal import refuse
 from sharpdnf.sql.rewrite.aggregates import having, scalar
-from sharpdnf.sql.rewrite.columns import Replacing, read_by
 from sharpdnf.sql.rewrite.conditions import compared
 from sharpdnf.sql.rewrite.lifting import Lifting, all_of, conjuncts, for_candidates
 from sharpdnf.sql.rewrite.outer import FALSEHOOD, ways
-from sharpdnf.sql.rewrite.sets import same_value
+from sharpdnf.sql.rewrite.set_operations import same_value
+from sharpdnf.sql.rewrite.substitution import Replacing, read_by
 
 
 def lifting(binding: Binding) -> Lifting:

@@ -33,8 +33,8 @@ from sharpdnf.sql.bind.tree import (
 )
 from sharpdnf.sql.emit.stages import Absent, AllOf, Counted, Decision, Formula, Found, OneOf, Sign, Tallied
 from sharpdnf.sql.refusal import refuse
-from sharpdnf.sql.rewrite.columns import read_by
 from sharpdnf.sql.rewrite.lifting import Lifting, certain_rows, for_candidates
+from sharpdnf.sql.rewrite.substitution import read_by
 
 SIGNS: dict[type[exp.Binary], Sign] = {
     exp.GT: ">",

@@ -25,8 +25,8 @@ from sharpdnf.sql.bind.tree import (
     table,
 )
 from sharpdnf.sql.refusal import refuse
-from sharpdnf.sql.rewrite.columns import Replacing
 from sharpdnf.sql.rewrite.lifting import Lifting, conjuncts
+from sharpdnf.sql.rewrite.substitution import Replacing
 
 FALSEHOOD = exp.EQ(this=exp.Literal.number(1), expression=exp.Literal.number(0))
 Case = tuple[FromItem, list[Condition]]

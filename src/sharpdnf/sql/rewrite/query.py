@@ -15,7 +15,7 @@ from sharpdnf.sql.bind.context import Binding
 from sharpdnf.sql.bind.tree import All, Certain, Item, Output, Plain, Query, Select
 from sharpdnf.sql.rewrite.conditions import select_ways
 from sharpdnf.sql.rewrite.context import Rewriting, Rewritten, null, select_from
-from sharpdnf.sql.rewrite.sets import by_value, rewrite_except, rewrite_intersect, rewrite_union
+from sharpdnf.sql.rewrite.set_operations import by_value, rewrite_except, rewrite_intersect, rewrite_union
 
 SET_OPERATIONS = {"UNION": rewrite_union, "INTERSECT": rewrite_intersect, "EXCEPT": rewrite_except}
 

@@ -14,9 +14,9 @@ import numpy.typing as npt
 from sharpdnf.dnf import FloatArray, IntArray
 
 MOST_LISTED = 2**14
-"""Worlds that are still listed one by one: as many as 14 independent rows have."""
+"""The most worlds that are listed one by one, which is as many as 14 independent rows have."""
 SLACK = 1e-9
-"""What rounding may leave of a block whose probabilities add up to 1; no world is made of it."""
+"""The probabilities of a block that add up to 1 may miss it by this much through rounding."""
 BoolArray = npt.NDArray[np.bool_]
 
 
@@ -31,7 +31,7 @@ class Choices:
     prob: FloatArray
     low: FloatArray
     high: FloatArray
-    """A row exists where its choice's uniform number is in [low, high)."""
+    """A row exists in the worlds in which the uniform number of its choice is in [low, high)."""
     certain: IntArray
     """The numbers of rows that exist in every world."""
 

@@ -1,9 +1,10 @@
 """Plays the worlds of a query and says how probable each of its rows is.
 
-Few worlds are all played: exact. Else so many are drawn that each answer is within epsilon with probability 1 - delta,
-by the exact tails of the binomial law (``draws_needed``), from nine tenths of delta. The last tenth is for a run that
-time or Ctrl-C cuts short: when that happens is not for us to choose, so its interval holds at all times together
-(``mixture_interval``). A listing that is cut short knows the worlds it has played: bounds that hold surely.
+If there are few worlds, all are played, and the answer is exact. Otherwise so many are drawn that each answer
+is within epsilon with probability 1 - delta, by the exact tails of the binomial law (``draws_needed``), for which nine
+tenths of delta are used. The last tenth is for a run that the time limit or Ctrl-C cuts short: it may end at any number
+of draws, so its interval has to hold at all of them together (``mixture_interval``). If a listing of all worlds is cut
+short, the weights of the worlds played give bounds that hold surely.
 """
 
 from __future__ import annotations
@@ -31,18 +32,18 @@ from sharpdnf.sql.worlds.stage import WorldStage, make_stage
 
 ENGINE = "worlds"
 ALL_GUARANTEES = ("exact", "relative", "additive", "bounds")
-"""What all worlds together give: an exact answer keeps every promise."""
+"""The guarantees that an answer from all worlds keeps: it is exact, so it keeps every one."""
 CELLS = 2_000_000
-"""Rows of all worlds of a statement together, about."""
+"""About how many rows the worlds of one statement have together."""
 MOST_AT_ONCE = 512
-"""Worlds of a statement."""
+"""The most worlds that are played in one statement."""
 CUT_SHORT = 0.1
 """The part of delta that is kept for a run which does not come to its end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """What the worlds gave. An answer is a row of the result; ``world`` has one entry for each world of each."""
+    """What came out of the worlds. An answer is a row that the query gives in some world."""
 
     labels: tuple[str, ...]
     values: Any
@@ -53,11 +54,11 @@ class Played:
     world: IntArray
     """World ``world[i]`` has the answer ``answer[i]``; each pair once."""
     copies: IntArray
-    """How often it has it."""
+    """How often the answer occurs in that world."""
     weight: FloatArray
-    """Of each world that was played; they add up to 1 if all were."""
+    """The weight of each world that was played; the weights add up to 1 if all worlds were."""
     listed: bool
-    """Whether the worlds are all that there are, not drawn."""
+    """Whether the worlds were listed, not drawn at random."""
     complete: bool
     seed: int | None
     epsilon: float
@@ -68,11 +69,11 @@ class Played:
         return len(self.weight)
 
     def share(self, number: IntArray, world: IntArray, count: int) -> FloatArray:
-        """float64[count]: the weight of the worlds that each number stands with; pairs must be different."""
+        """float64[count]: the weight of the worlds that each answer is paired with; no pair may occur twice."""
         return np.minimum(np.bincount(number, weights=self.weight[world], minlength=count), 1.0)
 
     def counts(self, number: IntArray, world: IntArray, count: int) -> Counts:
-        """The probability of each number: of the worlds that it stands with."""
+        """The probability of each answer, with its bounds: the weight of the worlds that it is paired with."""
         share = self.share(number, world, count)
         met = np.full(count, self.complete)
         if self.listed:
@@ -155,7 +156,7 @@ def _stopped_by_time_or_user(run: _Run, backend: Backend, options: Options) -> I
 
 @dataclass
 class _Run:
-    """The state of playing."""
+    """Worlds being played: what is still to do, and what has come out so far."""
 
     stage: WorldStage
     choices: Choices
@@ -203,7 +204,7 @@ class _Run:
             raise NotKeptApart("worlds together give another result than one alone")
 
     def _put(self, first: int, last: int) -> FloatArray:
-        """Hands the rows of these worlds to the database; the weights of the worlds."""
+        """Hands the rows of these worlds to the database and returns the weights of the worlds."""
         if self.listed:
             weight, present = self.choices.listed(first, last)
         else:
@@ -229,7 +230,7 @@ def _played(run: _Run, found: LineageRows, listed: bool, seed: int | None, optio
     world = found.clauses.literals.astype(np.int64) >> 1
     group = np.zeros(answers, dtype=np.int64)
     group[answer] = found.identity[:, 0]
-    known = world < len(weight)  # of the statement under way when the run was stopped, nothing counts
+    known = world < len(weight)  # a statement that was stopped half-way does not count
     pair, copies = np.unique(answer[known] * max(1, len(weight)) + world[known], return_counts=True)
     answer, world = np.divmod(pair, max(1, len(weight)))
     return Played(

@@ -1,8 +1,8 @@
 """The user's SQL with a place for every uncertain table that it reads; all else stays, letter by letter.
 
 What a table name means is asked of the database (``bind/tables.py``); its place in the text comes from the parser. A
-view over uncertain rows is replaced by its definition, in which every name is written out in full, as names mean there
-what they mean in the view's schema.
+view over uncertain rows is replaced by its definition, in which every name is written out in full, because a name in it
+means what it means in the view's schema.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ HIDDEN = {
     "sqlite": frozenset(["rowid", "_rowid_", "oid"]),
     "postgres": frozenset(["ctid", "tableoid", "xmin", "xmax", "cmin", "cmax"]),
 }
-"""Columns that tables have without showing them; what is read in a world does not have them."""
+"""Columns that tables have but ``*`` does not show; what is read in a world does not have them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Reading:
 
     key: tuple[str, ...]
     columns: tuple[str, ...]
-    """The columns that it shows, in order: that of the probability only where the text names it."""
+    """The columns that can be read there, in order; the column of the probability only if the text names it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ def make_script(sql: str, catalog: Catalog, uncertain: Mapping[tuple[str, ...], 
 
 
 def _merged(parts: list[str | Reading]) -> Iterator[str | Reading]:
-    """Pieces of text that follow each other as one."""
+    """The same pieces, with neighbouring texts joined into one."""
     text: list[str] = []
     for part in parts:
         if isinstance(part, str):
@@ -188,7 +188,7 @@ class _Writer:
         return [f"(WITH _sharpdnf_view({names}) AS (", *inner, "\n) SELECT * FROM _sharpdnf_view)", *tail]
 
     def _shown(self, text: str, tree: exp.Query, relation: Relation, prob: str) -> tuple[str, ...]:
-        """All columns if the text names that of the probability, else those that ``*`` shows."""
+        """The columns that can be read: all if the text names the column of the probability, else those of ``*``."""
         same = self.tables.fold(quoted(prob))
         if not any(self._folded(token.text, token.token_type) == same for token in tokens_of(text, self.dialect)):
             return tuple(c for c in relation.columns if c != prob)
@@ -208,7 +208,7 @@ class _Writer:
         return self.tables.fold(exp.Identifier(this=word, quoted=kind is TokenType.IDENTIFIER))
 
     def _check_places(self, text: str, tree: exp.Query, seen: dict[int, _Seen]) -> None:
-        """Every word that could be the name of an uncertain relation has a place in the parser's tree."""
+        """An error unless the parser's tree knows every word that could be the name of an uncertain relation."""
         names = {self.tables.fold(quoted(s.relation.path[-1])) for s in seen.values() if s.touches}
         names |= {self.tables.fold(quoted(key[-1])) for key in self.tables.uncertain}
         placed = {i.meta["start"] for i in tree.find_all(exp.Identifier) if "start" in i.meta}

@@ -6,7 +6,7 @@ restricted to the rows of the world outside. By the meaning of LATERAL that is t
 into joins, groups and partitions by world of its own accord. SQLite has no LATERAL and needs microseconds to start a
 statement, so there it is one world at a time.
 
-Results stay where an interrupted statement cannot take them along: in PostgreSQL in a temporary table (a savepoint
+Results are kept where an interrupted statement cannot destroy them: in PostgreSQL in a temporary table (a savepoint
 brings the transaction back), elsewhere in this process.
 """
 
@@ -63,11 +63,11 @@ class WorldStage(Protocol):
         their values in the columns ``keys``, equal ones having equal numbers."""
 
     def clear(self) -> None:
-        """Drops what was made."""
+        """Drops the temporary tables that were made."""
 
 
 def make_stage(backend: Backend, script: Script, tables: dict[tuple[str, ...], Declared]) -> WorldStage:
-    """The stage of this kind of database."""
+    """The stage for the database behind a back end."""
     kind: type[Any] = {"duckdb": DuckDBStage, "sqlite": SQLiteStage, "postgres": PostgresStage}[backend.dialect.name]
     found: WorldStage = kind(backend, script, tables)
     return found
@@ -253,7 +253,7 @@ class SQLiteStage:
         self._current = -1
 
     def _row_numbers(self, declared: Declared) -> IntArray:
-        """What the table itself calls its rows, by our number less ``base``."""
+        """SQLite's own row number of each numbered row; entry i belongs to our number ``base`` + i."""
         if declared.uncertain.relation.row_id is None:
             return declared.base + np.arange(len(declared.prob))
         copy = self.backend.temporary(declared.copy).sql("sqlite")
@@ -273,7 +273,10 @@ class SQLiteStage:
         self._current = -1
 
     def _step_to(self, world: int) -> None:
-        """The rows of one world, listed as JSON: that is one short statement and changes no rows that SQLite counts."""
+        """Makes the rows of one world readable, as a list in JSON.
+
+        That is one short statement. It changes no rows of a table, so SQLite's counter of changes, by which we notice
+        new data, stays as it is."""
         if self._current == world:
             return
         assert self._put_now is not None
@@ -327,5 +330,5 @@ class SQLiteStage:
 
 
 def _bag(rows: list[Any]) -> list[str]:
-    """Rows of any values, to be compared without their order."""
+    """Rows as something that can be compared whatever their order and the types of their values."""
     return sorted(map(repr, rows))

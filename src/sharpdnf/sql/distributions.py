@@ -1,4 +1,4 @@
-"""Aggregates as people expect them: one answer a group, and of each aggregate its distribution in the worlds with it.
+"""Aggregates as people expect them: one answer a group, with the distribution of each aggregate given that it exists.
 
 ``read_groups`` finds which items of the outermost select list say which group it is and which are aggregates;
 ``Spread`` is what a way (closed forms, worlds) makes of one aggregate, ``AggregateAnswers`` what the user sees.
@@ -125,7 +125,7 @@ class Spread:
         return np.array([np.nan if v is None else float(v) for v in self.values.to_pylist()], dtype=np.float64)
 
     def summary(self) -> dict[str, Any]:
-        """Column name -> values, one a group: of the worlds in which the aggregate is not NULL."""
+        """Column name -> one value for each group: what the aggregate is in the worlds in which it is not NULL."""
         groups = len(self.indptr) - 1
         if not self.numeric():
             return self._most_probable()
@@ -154,7 +154,7 @@ class Spread:
         return columns
 
     def _most_probable(self) -> dict[str, Any]:
-        """Of texts, lists and dates: the most probable value and its probability."""
+        """The most probable value and its probability, for texts, lists and dates, which have no mean."""
         best = [int(a + np.argmax(self.prob[a:b])) for a, b in zip(self.indptr[:-1], self.indptr[1:], strict=True)]
         return {f"{self.label}_mode": self.values.take(best), f"{self.label}_mode_prob": self.prob[best]}
 
@@ -164,6 +164,7 @@ class Distribution:
     """The values that an aggregate can have in one group, each with its probability given that the group exists."""
 
     label: str
+    """The name of the aggregate's column."""
     table: pa.Table
     """Columns ``value``, ``prob``, ``lower``, ``upper``."""
 
@@ -171,6 +172,7 @@ class Distribution:
         return len(self.table)
 
     def arrow(self) -> pa.Table:
+        """The values and their probabilities as an Arrow table."""
         return self.table
 
     def df(self) -> pd.DataFrame:
@@ -254,7 +256,7 @@ class AggregateAnswers(Answers):
 
 
 def _binomial_ends(prob: FloatArray, draws: int, counts: Counts) -> tuple[FloatArray, FloatArray]:
-    """95 % of each value's share among the drawn worlds that have the group."""
+    """A 95 % interval of each value's probability, from its share among the drawn worlds that have the group."""
     from sharpdnf.engines.circuit_sampling import kl_interval
 
     ends = [kl_interval(round(p * draws), draws, 0.05) for p in prob.tolist()]

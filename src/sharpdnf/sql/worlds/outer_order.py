@@ -1,4 +1,4 @@
-"""The outermost ORDER BY of a query that was answered by worlds: of its rows, not of those in any one world."""
+"""The order of answers that were found by worlds: the outermost ORDER BY, applied to all answers together."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from sharpdnf.sql.refusal import refuse
 
 
 def sort_keys(tree: exp.Query, labels: tuple[str, ...]) -> tuple[SortKey, ...]:
-    """The keys of ORDER BY among the answer columns. Beside LIMIT, ORDER BY says which rows a world has: then other
-    keys are right too, and the answers have no order."""
+    """The keys of ORDER BY, as positions among the answer columns.
+
+    With LIMIT, ORDER BY decides in each world which rows it has, so it may name what is not an answer column; then the
+    answers are in no particular order."""
     order = tree.args.get("order")
     found = []
     for ordered in order.expressions if order is not None else ():
@@ -24,7 +26,7 @@ def sort_keys(tree: exp.Query, labels: tuple[str, ...]) -> tuple[SortKey, ...]:
 
 
 def _column(key: exp.Expr, tree: exp.Query, labels: tuple[str, ...]) -> int | None:
-    """A position, a column's label, or an expression of the select list."""
+    """The answer column that a key means: by its position, by its label, or as an expression of the select list."""
     if isinstance(key, exp.Literal):
         position = int(key.this) if key.is_int else 0
         return position - 1 if 1 <= position <= len(labels) else None

@@ -9,13 +9,13 @@ from sqlglot import exp
 
 from sharpdnf.dnf import DNF, FloatArray, IntArray
 from sharpdnf.errors import SQLError
-from sharpdnf.sql.aggregates import AggregateAnswers, Groups, Spread
 from sharpdnf.sql.answers import Answers
 from sharpdnf.sql.computed import SortKey
 from sharpdnf.sql.counting import Counts
+from sharpdnf.sql.distributions import AggregateAnswers, Groups, Spread
 from sharpdnf.sql.ordering import order_of
 from sharpdnf.sql.ways import Route
-from sharpdnf.sql.worlds.ordering import sort_keys
+from sharpdnf.sql.worlds.outer_order import sort_keys
 from sharpdnf.sql.worlds.play import Played
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def group_answers(played: Played, groups: Groups, tree: exp.Query, database: Pro
     counts = played.counts(place, played.world, len(numbers))
     if not groups.keys and not tree.args.get("having") and not tree.args.get("limit"):
         counts.prob[:] = counts.lower[:] = counts.upper[:] = (
-            1.0  # an aggregate without GROUP BY has a row in every world
+            1.0  # an aggregate without GROUP BY has one row in every world
         )
     share = played.share(place, played.world, len(numbers))
     first = np.full(len(numbers), -1)
@@ -93,7 +93,7 @@ def group_answers(played: Played, groups: Groups, tree: exp.Query, database: Pro
 
 
 def _of_keys(order: tuple[SortKey, ...], groups: Groups) -> tuple[SortKey, ...]:
-    """ORDER BY as far as it names keys: an aggregate has no single value to sort by."""
+    """The keys of ORDER BY that name a group's columns; an aggregate has no single value to sort by."""
     kept = []
     for key in order:
         position = int(key.column[2:])
@@ -124,7 +124,7 @@ def _ranked(values: Any) -> tuple[IntArray, IntArray]:
     listed = values.to_pylist()
     try:
         order = sorted({v for v in listed if v is not None})
-    except TypeError:  # lists and structures
+    except TypeError:  # lists and structures cannot be compared as Python objects
         order = sorted({repr(v) for v in listed if v is not None})
         listed = [None if v is None else repr(v) for v in listed]
     number = {v: i for i, v in enumerate(order)}

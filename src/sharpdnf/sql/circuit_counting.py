@@ -19,8 +19,8 @@ from sharpdnf.engines.front import count, make_limit, make_seed
 from sharpdnf.engines.sampling import successes_needed
 from sharpdnf.estimate import Estimate
 from sharpdnf.sql.counting import Counts, Options
-from sharpdnf.sql.emit.circuits import Circuits
-from sharpdnf.sql.emit.closed import closed_forms
+from sharpdnf.sql.emit.circuit_batch import Circuits
+from sharpdnf.sql.emit.independent_gates import closed_forms
 
 ROUNDING = 1e-12
 """Relative error of a closed form beyond its factors', as an interval that surely holds."""
