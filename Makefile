@@ -6,7 +6,7 @@ SOURCES := pyproject.toml CMakeLists.txt $(shell find src native -type f -not -n
 export OMP_NUM_THREADS ?= 1
 export MKL_NUM_THREADS ?= 1
 
-.PHONY: help demo test lint bench bench-exact bench-neural bench-torch bench-sql bench-spark test-spark bench-network reference docs wheel sanitize sanitize-threads fuzz native clean
+.PHONY: help demo test lint bench bench-exact bench-neural bench-torch bench-sql bench-spark test-spark bench-network bench-serve reference docs screenshots wheel sanitize sanitize-threads fuzz native clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 16
@@ -83,6 +83,12 @@ docs: reference  ## the documentation as a site in site/: open site/index.html (
 	$(BIN)/python tools/figures.py
 	$(BIN)/zensical build --clean --strict
 	$(BIN)/python -m pytest -n 0 tests/test_docs.py tests/test_reference.py
+
+bench-serve: $(VENV)/installed  ## the service: 64 clients, mixed work, workers killed, memory (SECONDS=60)
+	$(BIN)/python benchmarks/serve.py --seconds $(or $(SECONDS),60)
+
+screenshots: $(VENV)/installed  ## the pictures of the page in docs/pictures, drawn in Chromium
+	PYTHONPATH=tests $(BIN)/python tools/screenshots.py
 
 wheel: $(VENV)/tools  ## dist/sharpdnf-*.whl, tried in an empty environment
 	rm -rf dist build/wheel-check

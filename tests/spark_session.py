@@ -16,7 +16,10 @@ from sharpdnf.sql.source import check_java
 
 @contextmanager
 def spark_session(master: str = "local[2]", **settings: str) -> Iterator[Any]:
-    """A session of two shuffle partitions, without a page; it is stopped at the end."""
+    """A session of two shuffle partitions, without a page; it is stopped at the end.
+
+    It does not compile its queries to Java, which takes longer than running them over tiny tables.
+    """
     pytest.importorskip("pyspark", reason="PySpark is not installed")
     try:
         check_java()
@@ -28,6 +31,8 @@ def spark_session(master: str = "local[2]", **settings: str) -> Iterator[Any]:
     for name, value in {
         "spark.sql.shuffle.partitions": "2",
         "spark.ui.showConsoleProgress": "false",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         **settings,
     }.items():
         builder = builder.config(name, value)

@@ -112,6 +112,7 @@ def test_count_many_on_dask():
         assert num_workers() == 2
         assert same(counted(), counted_here())
         assert {i for i, _ in in_any_order(square, range(9))} == set(range(9))
+        assert worlds() == worlds_here()
 
 
 def test_count_many_on_ray():
@@ -123,6 +124,7 @@ def test_count_many_on_ray():
         register_ray()
         with joblib.parallel_config(backend="ray", n_jobs=2):
             assert same(counted(), counted_here())
+            assert worlds() == worlds_here()
     finally:
         ray.shutdown()
 
@@ -130,9 +132,24 @@ def test_count_many_on_ray():
 PYTHONPATH = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 
 
-def counted_here():
-    """The answers of one process, in a thread that has no backend."""
+def worlds():
+    """Probabilities of a query that is answered by playing worlds."""
+    db = sharpdnf.connect()
+    db.register("e", {"a": list(range(20)), "p": [0.3] * 20}, prob="p")
+    return db.sql("SELECT a, row_number() OVER (ORDER BY a) AS n FROM e", rng=3, epsilon=0.1).arrow().to_pydict()
+
+
+def here(work):
+    """What a function gives in a thread that has no backend."""
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(1) as pool:
-        return pool.submit(counted).result()
+        return pool.submit(work).result()
+
+
+def counted_here():
+    return here(counted)
+
+
+def worlds_here():
+    return here(worlds)

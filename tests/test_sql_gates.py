@@ -1,68 +1,11 @@
-"""Gates grown by arrays, their closed forms, and the states of sums, against enumeration."""
+"""Gates grown by whole arrays: constants are folded away as they are added."""
 
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
-import sharpdnf
 from sharpdnf.circuit import AND, OR
 from sharpdnf.sql.emit.gates import Gates
-from sharpdnf.sql.emit.independent_gates import at_least, closed_forms
-from sharpdnf.sql.emit.lineage import Rows
-
-
-def enumerated(gates: Gates, output: int, rows: Rows) -> float:
-    """The probability of a gate, by all assignments of the circuit that it is."""
-    circuit, _ = gates.circuit(np.array([output]), rows)
-    values = (np.arange(2**circuit.num_vars)[:, None] >> np.arange(circuit.num_vars)) & 1
-    weights = np.where(values, circuit.prob, 1.0 - circuit.prob).prod(axis=1)
-    return float(weights[circuit.evaluate(values)[:, 0]].sum())
-
-
-def random_gates(rng: np.random.Generator, rows: int) -> tuple[Gates, np.ndarray]:
-    """Layers of gates of all kinds over a few rows; the numbers of all gates."""
-    gates = Gates(rows)
-    seen = np.arange(rows + 2)
-    for _ in range(int(rng.integers(2, 7))):
-        widths = rng.integers(0, 4, 3)
-        indptr = np.concatenate([[0], np.cumsum(widths)])
-        inputs = rng.choice(seen, int(indptr[-1]))
-        kind = int(rng.integers(4))
-        if kind == 0:
-            new = gates.negate(rng.choice(seen, 3))
-        elif kind == 1:
-            new = gates.at_least(rng.integers(0, 4, 3), indptr, inputs)
-        else:
-            new = (gates.all_of if kind == 2 else gates.one_of)(indptr, inputs)
-        seen = np.concatenate([seen, new])
-    return gates, seen
-
-
-def test_closed_forms_are_right_wherever_they_are_known() -> None:
-    rng = np.random.default_rng(5)
-    known = 0
-    for _ in range(150):
-        n = int(rng.integers(2, 7))
-        rows = Rows(rng.random(n) * 0.5, np.where(rng.random(n) < 0.4, rng.integers(0, 2, n), -1))
-        rows.prob[rows.block >= 0] /= max(1.0, float(rows.prob[rows.block >= 0].sum()))
-        gates, seen = random_gates(rng, n)
-        found = closed_forms(gates, seen, rows)
-        for gate in np.unique(seen[found.known[seen]]):
-            known += int(gate >= n + 2)
-            want = enumerated(gates, int(gate), rows)
-            assert found.true[gate] == pytest.approx(want, abs=1e-12)
-            assert found.false[gate] == pytest.approx(1.0 - want, abs=1e-12)
-    assert known > 200
-
-
-def test_at_least_of_rare_and_of_sure_events() -> None:
-    rare = np.full(10, 1e-6)
-    ends = np.array([0, 10, 20, 30])
-    true, false = at_least(np.array([10, 3, 1]), ends, np.concatenate([rare, rare, 1.0 - rare]))
-    assert true[0] == pytest.approx(1e-60, rel=1e-9)
-    assert true[1] == pytest.approx(120 * 1e-18 * (1 - 1e-6) ** 7, rel=1e-5) and false[1] == pytest.approx(1.0)
-    assert true[2] == pytest.approx(1.0) and false[2] < 1e-50
 
 
 def test_constants_are_folded() -> None:
@@ -73,31 +16,3 @@ def test_constants_are_folded() -> None:
     assert gates.negate(np.array([true, false])).tolist() == [false, true]
     assert gates.all_of(np.array([0, 0]), np.zeros(0, np.int64)).tolist() == [true] and not gates.layers
     assert gates.both([np.array([0]), np.array([1])], AND).tolist() == [4]
-
-
-@pytest.fixture
-def sales() -> sharpdnf.ProbDB:
-    import duckdb
-
-    connection = duckdb.connect()
-    connection.execute("CREATE TABLE t AS SELECT i % 2 AS g, 2.0 ** i AS x, 0.1 * i AS f, 0.5 AS p FROM range(60) r(i)")
-    db = sharpdnf.connect(connection)
-    db.uncertain("t", prob="p")
-    return db
-
-
-def test_too_many_sums_go_by_worlds(sales: sharpdnf.ProbDB) -> None:
-    found = sales.sql("SELECT g FROM t GROUP BY g HAVING sum(x) > 1000", epsilon=0.2, rng=1)
-    assert found.route is not None and found.route.way == "worlds" and "different values" in str(found.route)
-
-
-def test_fractions_at_the_edge_go_by_worlds(sales: sharpdnf.ProbDB) -> None:
-    found = sales.sql("SELECT g FROM t WHERE f < 0.8 GROUP BY g HAVING sum(f) >= 0.6", epsilon=0.2, rng=1)
-    assert found.route is not None and found.route.way == "worlds" and "rounding" in str(found.route)
-
-
-def test_independent_rows_have_sums_in_closed_form(sales: sharpdnf.ProbDB) -> None:
-    found = sales.sql("SELECT g FROM t WHERE x < 64 GROUP BY g HAVING sum(x) > 20 ORDER BY g")
-    assert set(found.counts.engine) == {"closed form"}
-    # Even: 1, 4, 16 sum to more than 20 only with 16 and 4 and 1 (21): 1/8. Odd: 2, 8, 32: with 32 (1/2).
-    assert found.prob.tolist() == pytest.approx([1 / 8, 1 / 2])

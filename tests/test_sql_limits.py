@@ -89,3 +89,12 @@ def test_time_limits_that_are_none(db: sharpdnf.ProbDB) -> None:
         with pytest.raises(ValueError, match="timeout"):
             db.sql(TWO_STEPS, timeout=timeout)
     assert db.sql(TWO_STEPS, timeout=float("inf")).prob == pytest.approx([0.5875, 0.45])
+
+
+def test_an_interrupt_that_hits_a_statement_of_the_driver_is_a_timeout() -> None:
+    db = sharpdnf.connect()
+    with pytest.raises(SQLTimeout, match=r"within 0\.05 s"), watched(db.backend, 0.05):
+        db.backend.connection.execute("SELECT count(*) FROM range(1000000000000) a, range(1000000) b").fetchall()
+    with pytest.raises(ZeroDivisionError), watched(db.backend, 0.01):
+        time.sleep(0.05)
+        raise ZeroDivisionError  # an error of our own stays what it is

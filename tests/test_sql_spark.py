@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +19,7 @@ from spark_session import declared, spark_session
 from sql_servers import Database
 from sql_worlds import create, differences, expected_answers, plain, random_world
 
-from sharpdnf.errors import SQLError, UnsupportedSQL
+from sharpdnf.errors import MissingExtra, SQLError, SQLTimeout, UnsupportedSQL
 from sharpdnf.sql import ProbDB, connect
 from sharpdnf.sql.source import check_java
 
@@ -25,6 +30,7 @@ SHAPES = [
 ]
 """A set operation, exclusive rows, a common table expression and a view; ``make test-spark`` runs all shapes."""
 PATHS = "SELECT x.a % 3 AS g FROM e x JOIN e y ON x.b = y.a"
+NEGATED = f"{PATHS} WHERE NOT EXISTS (SELECT 1 FROM e z WHERE z.a = y.b AND z.b > 30)"
 
 
 @pytest.fixture(scope="module")
@@ -78,11 +84,31 @@ def test_sampled_answers_are_those_of_duckdb(session: Any) -> None:
             session.conf.set("spark.sql.shuffle.partitions", "2")
 
 
+def test_circuits_and_evidence_are_those_of_duckdb(session: Any) -> None:
+    """Drawn numbers are equal to the last digit; closed forms add up in the order in which Spark numbers candidates."""
+    spark, duck = both(session, graph())
+    with spark, duck:
+        for sql, asked in (
+            (NEGATED, {}),
+            (NEGATED, {"given": "SELECT 1 FROM e x JOIN e y ON x.b = y.a WHERE x.a < 10"}),
+            ("SELECT a FROM e GROUP BY a HAVING count(*) > 2", {"given_not": "SELECT 1 FROM e WHERE a = 3"}),
+        ):
+            got, want = (db.sql(sql, rng=7, epsilon=0.3, **asked) for db in (spark, duck))
+            assert got.counts.engine.tolist() == want.counts.engine.tolist()
+            drawn = want.counts.guarantee == "relative"
+            assert got.prob[drawn].tolist() == want.prob[drawn].tolist(), sql
+            assert got.prob == pytest.approx(want.prob, rel=1e-12), sql
+        assert got.spark().count() == len(want) > 1
+        assert got.lineage(1).names == want.lineage(1).names
+        assert [r.row for r in got.explain(1, 2)] == [r.row for r in want.explain(1, 2)]
+
+
 def test_what_looks_at_all_answers_together(session: Any) -> None:
     spark, duck = both(session, graph(60))
     with spark, duck:
         for sql in (
             "SELECT a FROM e HAVING prob() > 0.3 ORDER BY prob() DESC LIMIT 3",
+            "SELECT a, count(*) AS n, max(b) AS m FROM e GROUP BY a",
             "SELECT a, expected_sum(b) AS s, prob() * 2 AS d FROM e GROUP BY a",
         ):
             got, want = (db.sql(sql, rng=1) for db in (spark, duck))
@@ -110,6 +136,50 @@ def test_an_answer_that_is_too_large_is_named(session: Any) -> None:
             session.conf.unset("spark.sharpdnf.mostClauses")
 
 
+def test_an_answer_with_most_of_the_clauses_is_made_lighter(session: Any) -> None:
+    """Repeated clauses are dropped before they are moved: then the limit holds, and the numbers are the same."""
+    spark, duck = both(session, graph())
+    with spark, duck:
+        for db in (spark, duck):
+            db.register("c", {"n": list(range(8))})
+        repeated = f"{PATHS} CROSS JOIN c WHERE c.n >= 0"
+        session.conf.set("spark.sharpdnf.mostClauses", "4000")
+        try:
+            with pytest.raises(SQLError, match="has more than 4000 clauses"):
+                spark.sql(repeated, rng=7)
+            session.conf.set("spark.sharpdnf.manyClauses", "100")
+            assert spark.sql(repeated, rng=7).prob.tolist() == duck.sql(repeated, rng=7).prob.tolist()
+        finally:
+            session.conf.unset("spark.sharpdnf.mostClauses")
+            session.conf.unset("spark.sharpdnf.manyClauses")
+
+
+def test_a_time_limit_and_ctrl_c_end_the_job_and_leave_the_session_usable(session: Any) -> None:
+    with connect(session) as db:
+        db.register("e", {"a": [1, 2], "p": [0.5, 0.25]}, prob="p")
+        session.range(10**12).createOrReplaceTempView("endless")
+        slow = "SELECT e.a FROM e JOIN endless ON endless.id % 7 = e.a WHERE endless.id % 1000003 = 5"
+        with pytest.raises(SQLTimeout):
+            db.sql(slow, timeout=6.0)
+        assert_idle(session)
+        timer = threading.Timer(6.0, os.kill, (os.getpid(), signal.SIGINT))
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            db.sql(slow)
+        timer.join()
+        assert_idle(session)
+        assert db.sql("SELECT a FROM e").prob.tolist() == [0.5, 0.25]
+
+
+def assert_idle(session: Any) -> None:
+    """No job is left; Spark may need a moment to end one."""
+    for _ in range(100):
+        if not session.sparkContext.statusTracker().getActiveJobsIds():
+            return
+        time.sleep(0.2)
+    raise AssertionError("a job goes on")
+
+
 def test_changed_rows_are_noticed(session: Any) -> None:
     with connect(session) as db:
         db.register("e", {"a": [1, 2], "p": [0.5, 0.25]}, prob="p")
@@ -123,7 +193,7 @@ def test_what_spark_cannot_do_is_refused(session: Any) -> None:
         session.table("e").filter("a > 1").createOrReplaceTempView("hidden")
         session.udf.register("mine", lambda x: x)
         for sql, word in (
-            ("SELECT a FROM e WHERE a NOT IN (SELECT b FROM e)", "playing worlds"),
+            ("SELECT a, row_number() OVER (ORDER BY a) FROM e", "playing worlds"),
             ("SELECT mine(a) FROM e", "function mine"),
             ("SELECT explode(array(a)) FROM e", "makes rows"),
             ("SELECT array(a) FROM e", "answer column of type"),
@@ -144,3 +214,12 @@ def test_java_that_is_missing_is_named_with_what_mends_it(tmp_path: Path, monkey
     java.chmod(0o755)
     with pytest.raises(SQLError, match="or newer, not '8'"):
         check_java()
+
+
+def test_a_spark_that_is_missing_or_too_old_is_named_with_what_mends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    old = type("SparkSession", (), {"__module__": "pyspark.sql.session", "version": "3.5.1"})()
+    with pytest.raises(SQLError, match=r"Spark 3.5.1 is too old.*pip install --upgrade 'sharpdnf\[spark\]'"):
+        connect(old)
+    monkeypatch.setitem(sys.modules, "pyspark.sql", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'sharpdnf\[spark\]'"):
+        connect("spark:local[2]")

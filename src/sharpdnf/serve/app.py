@@ -22,6 +22,7 @@ from sharpdnf.serve.api import Handler, Service
 from sharpdnf.serve.failure import INTERNAL, NOT_FOUND, TOO_MANY, UNAVAILABLE, Failure
 from sharpdnf.serve.guard import Guard
 from sharpdnf.serve.metrics import Metrics
+from sharpdnf.serve.openapi import description
 from sharpdnf.serve.pool import Pool
 from sharpdnf.serve.sessions import Sessions, check_name
 from sharpdnf.serve.settings import Settings
@@ -67,7 +68,7 @@ def make_app(settings: Settings) -> Guard:
         sweeping = None
         try:
             await _mount(service)
-            pool.refill()
+            await pool.warm()
             sweeping = asyncio.create_task(_sweep(service))
             yield
         finally:
@@ -91,7 +92,7 @@ def make_app(settings: Settings) -> Guard:
         )
     ]
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: _http_error})
-    return Guard(app, settings, pool)
+    return Guard(app, settings, service.sessions)
 
 
 def _endpoint(service: Service, path: str, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
@@ -183,4 +184,4 @@ async def show_limits(service: Service, request: Request) -> Response:
 
 
 async def show_openapi(service: Service, request: Request) -> Response:
-    return JSONResponse({"openapi": "3.1.0"})
+    return JSONResponse(description([(method, path) for method, path, _ in ROUTES]))

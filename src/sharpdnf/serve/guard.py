@@ -19,7 +19,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sharpdnf.serve.failure import FORBIDDEN, UNAUTHORIZED, Failure
-from sharpdnf.serve.pool import Pool
+from sharpdnf.serve.sessions import Sessions
 from sharpdnf.serve.settings import Settings
 
 OPEN = ("/", "/health", "/openapi.json")
@@ -46,8 +46,9 @@ def is_loopback(host: str) -> bool:
 class Guard:
     """Stands before the application: lets requests in or not, counts them and writes the log."""
 
-    def __init__(self, app: ASGIApp, settings: Settings, pool: Pool) -> None:
-        self.app, self.settings, self.pool, self.metrics = app, settings, pool, pool.metrics
+    def __init__(self, app: ASGIApp, settings: Settings, sessions: Sessions) -> None:
+        self.app, self.settings, self.sessions = app, settings, sessions
+        self.pool, self.metrics = sessions.pool, sessions.pool.metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

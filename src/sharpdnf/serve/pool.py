@@ -10,12 +10,8 @@ from typing import Any
 from sharpdnf.serve.failure import INTERNAL, TOO_LARGE, TOO_MANY, UNAVAILABLE, UNPROCESSABLE, Failure
 from sharpdnf.serve.metrics import Metrics
 from sharpdnf.serve.settings import ServiceLimits
-from sharpdnf.serve.workprocess import Frame, WorkProcess
+from sharpdnf.serve.workprocess import STARTING, Frame, Nursery, WorkProcess
 
-STARTING = 120.0
-"""Seconds for starting a process and loading tables."""
-SPARES = 2
-"""How many processes stand ready that have done nothing yet, since a start takes about a second."""
 STOPPING = "the service is stopping: ask again when it is back"
 REUSED = 1_000
 """After how many pieces of work a process is replaced, so that what libraries keep does not add up."""
@@ -31,9 +27,8 @@ class Pool:
         self.stopping = False
         self._turn = asyncio.Semaphore(limits.workers)
         self._idle: list[WorkProcess] = []
-        self._spares: list[WorkProcess] = []
         self._all: set[WorkProcess] = set()
-        self._refilling: asyncio.Task[None] | None = None
+        self._nursery = Nursery()
 
     # ---- turns
 
@@ -110,32 +105,16 @@ class Pool:
 
     # ---- processes
 
-    async def fresh(self) -> WorkProcess:
-        """A process that has done nothing yet; the next spare is started behind it."""
-        while self._spares:
-            process = self._spares.pop()
-            if process.alive:
-                break
-            self.end(process)
-        else:
-            process = await self._start()
-        self.refill()
-        return process
+    async def warm(self) -> None:
+        """Has one process ready, so that the first request does not wait for the libraries."""
+        self._idle.append(await self._plain())
 
-    async def _start(self) -> WorkProcess:
-        process = await WorkProcess.start()
+    async def fresh(self) -> WorkProcess:
+        """A process that has done nothing yet."""
+        process = await self._nursery.fork()
         self._all.add(process)
         self.metrics.processes_started += 1
         return process
-
-    def refill(self) -> None:
-        """Starts spare processes until there are enough, one after the other."""
-        if not self.stopping and (self._refilling is None or self._refilling.done()):
-            self._refilling = asyncio.create_task(self._refill())
-
-    async def _refill(self) -> None:
-        while len(self._spares) < SPARES and not self.stopping:
-            self._spares.append(await self._start())
 
     def end(self, process: WorkProcess) -> None:
         """Kills a process."""
@@ -163,9 +142,6 @@ class Pool:
     async def close(self) -> None:
         """Ends all processes; work that still runs hears of it as an error."""
         self.stopping = True
-        if self._refilling is not None:
-            self._refilling.cancel()
-        self._end_all()
-        waits = [process.process.wait() for process in self._all]
+        await asyncio.gather(*(process.end() for process in self._all), return_exceptions=True)
         self._all.clear()
-        await asyncio.gather(*waits, return_exceptions=True)
+        await self._nursery.close()

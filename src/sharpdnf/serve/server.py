@@ -13,7 +13,7 @@ from types import FrameType
 import uvicorn
 
 from sharpdnf.serve.app import make_app
-from sharpdnf.serve.pool import Pool
+from sharpdnf.serve.guard import Guard
 from sharpdnf.serve.settings import Settings
 
 CONNECTIONS = 2_000
@@ -54,36 +54,60 @@ def set_up_logs(as_json: bool, level: int) -> None:
 class GracefulServer(uvicorn.Server):
     """Takes no new work once it is told to stop, and ends with code 0."""
 
-    def __init__(self, config: uvicorn.Config, pool: Pool) -> None:
+    def __init__(self, config: uvicorn.Config, app: Guard, ready: Callable[[], None]) -> None:
         super().__init__(config)
-        self._pool = pool
+        self.app, self._ready = app, ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Starts, and says so once requests are answered."""
+        await super().startup(sockets)
+        if self.started:
+            self._ready()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Running work may go on for some seconds; a second signal does not wait for it."""
         if self.should_exit:
             self.force_exit = True
         self.should_exit = True
-        self._pool.stop_soon()
+        self.app.pool.stop_soon()
+
+
+def make_server(settings: Settings, ready: Callable[[], None]) -> GracefulServer:
+    """The server, to be run on a socket that listens."""
+    app = make_app(settings)
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        lifespan="on",
+        limit_concurrency=CONNECTIONS,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=3 + round(settings.limits.stop_seconds),
+        ws="none",
+    )
+    return GracefulServer(config, app, ready)
 
 
 def run(settings: Settings, *, as_json: bool, level: int, ready: Callable[[str, int], None]) -> None:
-    """Serves until SIGTERM or Ctrl-C. ``ready`` hears the address once the port is bound."""
+    """Serves until SIGTERM or Ctrl-C. ``ready`` hears the address once requests are answered."""
     set_up_logs(as_json, level)
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as listening:
+    with listen(settings.host, settings.port) as listening:
+        port = listening.getsockname()[1]
+        server = make_server(settings, lambda: ready(settings.host, port))
+        server.run(sockets=[listening])
+    if not server.started:
+        raise OSError("the service could not start: the lines above say why")
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket bound to the address."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((settings.host, settings.port))
-        app = make_app(settings)
-        config = uvicorn.Config(
-            app,
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            lifespan="on",
-            limit_concurrency=CONNECTIONS,
-            timeout_keep_alive=30,
-            timeout_graceful_shutdown=3 + round(settings.limits.stop_seconds),
-            ws="none",
-        )
-        ready(settings.host, listening.getsockname()[1])
-        GracefulServer(config, app.pool).run(sockets=[listening])
+        listening.bind((host, port))
+    except OSError as error:
+        listening.close()
+        raise OSError(f"cannot listen on {host} port {port}: {error.strerror or error}") from None
+    return listening

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from sharpdnf.serve.failure import CONFLICT, NOT_FOUND, TOO_LARGE, TOO_MANY, UNPROCESSABLE, Failure
-from sharpdnf.serve.pool import STARTING, Pool
+from sharpdnf.serve.pool import Pool
 from sharpdnf.serve.settings import Settings
-from sharpdnf.serve.workprocess import Frame, WorkProcess
+from sharpdnf.serve.workprocess import STARTING, Frame, WorkProcess
 
 KEPT_RUNS = 16
 """How many of its last runs a session remembers."""
@@ -252,7 +252,7 @@ class Sessions:
             self._drop_process(session)
             raise Failure(TOO_LARGE, "the service has no room for more tables: try again later")
         kept = session.folder / f"{secrets.token_hex(8)}.arrow"
-        await asyncio.to_thread(write_private, kept, frame.body)
+        write_private(kept, frame.body)  # at once: nobody may load the session's tables between this and the next line
         if old is not None:
             old.path.unlink(missing_ok=True)
         table = StoredTable(name, kept, len(frame.body), dict(frame.said["info"]))
@@ -272,15 +272,14 @@ class Sessions:
         return table
 
     async def drop(self, session: Session, name: str) -> None:
-        """Forgets a table; the session's process loads the others again when it is next asked."""
-        async with self.pool.admitted(), session.lock:
-            table = session.table(name)
-            if table.mounted:
-                raise Failure(UNPROCESSABLE, f"{name} is a table of the service and cannot be deleted")
-            del session.tables[name.lower()]
-            table.path.unlink(missing_ok=True)
-            session.version += 1
-            self._drop_process(session)
+        """Forgets a table."""
+        table = session.table(name)
+        if table.mounted:
+            raise Failure(UNPROCESSABLE, f"{name} is a table of the service and cannot be deleted")
+        await self.result(session, {"do": "drop", "name": table.name}, self.limits.seconds)
+        session.tables.pop(name.lower(), None)
+        table.path.unlink(missing_ok=True)
+        session.version += 1
 
     # ---- runs
 

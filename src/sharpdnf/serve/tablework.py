@@ -6,15 +6,18 @@ import io
 import time
 import warnings
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
 from sharpdnf.dnf import IntArray
-from sharpdnf.errors import LimitError, SQLError, UncertainTableError, did_you_mean
+from sharpdnf.errors import LimitError, SQLError, SQLTimeout, UncertainTableError, did_you_mean
 from sharpdnf.serve.asked import Fields, OverLimit
 from sharpdnf.serve.plain import cell, number, numbers, rows_of
 from sharpdnf.serve.rounds import COARSE, Watcher, estimate_json
@@ -29,8 +32,8 @@ from sharpdnf.sql.whatif import WhatIf
 
 PREVIEW, SHOWN, PROBLEMS, CLAUSES, RUNS = 50, 1_000, 100, 200, 16
 """How many rows of a table, answers, problems and clauses are shown, and how many runs are kept."""
-MOST_ROWS = 5_000
-"""How many rows of one answer are weighed and listed."""
+MOST_ROWS, LISTED = 5_000, 200
+"""How many rows an answer may depend on to be explained, and how many of them are listed."""
 IN_WORDS = {
     LINEAGE: "Each answer is a formula over the uncertain rows (its lineage, a DNF), and that formula was counted.",
     CIRCUIT: "Each answer is a circuit over the uncertain rows, as the query negates or aggregates; it was counted.",
@@ -80,6 +83,11 @@ class TableWork:
             self.db.forget(sql_name(name))
             del self.marked[name]
         self.db.register(name, table)
+
+    def drop(self, name: str) -> None:
+        """Forgets a table."""
+        self.mark(name, None, None)
+        self.backend.connection.unregister(name)
 
     def describe(self, name: str) -> dict[str, Any]:
         """Columns and first rows."""
@@ -165,15 +173,23 @@ class TableWork:
         coarse = [e for e in COARSE if e > 1.5 * options["epsilon"]] if stream else []
         if options["guarantee"] not in (None, "relative", "additive"):
             coarse = []
-        with warnings.catch_warnings(record=True) as heard:
+        answers: Answers | None = None
+        with warnings.catch_warnings(record=True) as heard, _late(options["timeout"]):
             warnings.simplefilter("always")
             for epsilon in [*coarse[:2], options["epsilon"]]:
                 left = max(0.0, deadline - time.monotonic())
-                answers = self.db.sql(query, progress=progress, **{**options, "epsilon": epsilon, "timeout": left})
-                sure = bool(np.isin(answers.counts.guarantee.astype(str), ["exact"]).all()) and answers.met
-                if sure or epsilon == options["epsilon"]:
+                try:
+                    answers = self.db.sql(query, progress=progress, **{**options, "epsilon": epsilon, "timeout": left})
+                except (SQLTimeout, duckdb.InterruptException):
+                    if answers is None:
+                        raise
+                    answers.counts.met &= answers.counts.guarantee == "exact"  # the rest is coarser than was asked
+                    break
+                exact = bool((answers.counts.guarantee == "exact").all()) and answers.met
+                if exact or epsilon == options["epsilon"]:
                     break
                 self.watcher.event("answers", {"run": run, "final": False, **shown(answers)})
+        assert answers is not None, "the last round answers or raises"
         self.runs[run] = TableRun(answers)
         while len(self.runs) > RUNS:
             self.runs.popitem(last=False)
@@ -206,7 +222,7 @@ class TableWork:
         kept.rows.update({known: row for row, known in name.items()})
         order = np.argsort(-np.abs(influence.values), kind="stable")
         listed = []
-        for i in order.tolist():
+        for i in order[:LISTED].tolist():
             row = int(what_if.rows[i])
             known = values[row]
             listed.append(
@@ -224,6 +240,7 @@ class TableWork:
         clauses = answers.clause_rows(index, CLAUSES)
         return {
             "rows": listed,
+            "rows_total": len(what_if.rows),
             "clauses": None if clauses is None else [[name[row] for row in clause] for clause in clauses],
             "clauses_total": int(answers.num_clauses[index]),
             "svg": _picture(answers, index),
@@ -260,6 +277,15 @@ class TableWork:
             flat = [c.cast(pa.string()) if pa.types.is_nested(c.type) else c for c in table.columns]
             csv.write_csv(pa.table(flat, names=table.column_names), sink)
         return sink.getvalue()
+
+
+@contextmanager
+def _late(seconds: float) -> Iterator[None]:
+    """Says in one way that the time was up, whoever noticed it."""
+    try:
+        yield
+    except (SQLTimeout, duckdb.InterruptException):
+        raise SQLTimeout(f"the query took longer than {seconds:g} seconds, which is its limit") from None
 
 
 def shown(answers: Answers) -> dict[str, Any]:
@@ -311,8 +337,6 @@ def sql_name(name: str) -> str:
 
 def read_file(path: str, form: str, most: int) -> pa.Table:
     """The rows of a CSV or Parquet file, by a database of its own that can read this file and nothing else."""
-    import duckdb
-
     reader = {"csv": "read_csv", "parquet": "read_parquet"}[form]
     quiet = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false", "temp_directory": ""}
     with duckdb.connect(config={**quiet, "threads": "1"}) as connection:

@@ -82,6 +82,10 @@ class ServiceWorker(Worker):
         self.work.register(name, data, prob, block)
         return {}, b""
 
+    def _drop(self, _: bytes, name: str) -> Said:
+        self.work.drop(name)
+        return {}, b""
+
     def _mark(self, _: bytes, name: str, prob: str | None, block: Any) -> Said:
         return self._finished(self.work.mark(name, prob, block))
 

@@ -238,6 +238,12 @@ class Answers:
         assert not isinstance(self._formulas, CircuitFormulas)
         return self._renumbered(self._formulas.batch[number], self._formulas.row_of_var)
 
+    def _circuit(self, index: int) -> tuple[Circuit, IntArray] | None:
+        """The circuit of an answer over its own variables and the uncertain row of each; None where it is a DNF."""
+        if not isinstance(self._formulas, CircuitFormulas):
+            return None
+        return self._formulas.batch.circuit(int(self._formula_of_answer[index]))
+
     @staticmethod
     def _renumbered(whole: DNF, row_of_var: IntArray) -> tuple[DNF, IntArray]:
         """The formula over the variables that occur in it, and the uncertain row of each."""
@@ -252,10 +258,10 @@ class Answers:
         A row of a block of exclusive rows stands for the choice of that row after those before it were not chosen;
         a choice inside a large block is called ``choice`` and a number.
         """
-        if isinstance(self._formulas, CircuitFormulas):
-            self._check(index)
-            circuit, rows = self._formulas.batch.circuit(int(self._formula_of_answer[index]))
-            return replace(circuit, names=self._names(rows))
+        self._check(index)
+        found = self._circuit(index)
+        if found is not None:
+            return replace(found[0], names=self._names(found[1]))
         dnf, rows = self._formula(index)
         return DNF(dnf.indptr, dnf.literals, dnf.prob, names=self._names(rows))
 
@@ -366,9 +372,9 @@ class Answers:
             meant = did_you_mean(measure, MEASURES)
             raise ValueError(f"measure must be one of {', '.join(MEASURES)}, not {measure!r}{meant}")
         asked: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rng": 0}
-        if isinstance(self._formulas, CircuitFormulas):
-            circuit, of_var = self._formulas.batch.circuit(int(self._formula_of_answer[index]))
-            rows, found = circuit_shares(circuit, of_var, self._known, measure)
+        circuit = self._circuit(index)
+        if circuit is not None:
+            rows, found = circuit_shares(*circuit, self._known, measure)
         else:
             clauses = self._clauses(index)
             if isinstance(clauses, bool):

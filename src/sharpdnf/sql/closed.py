@@ -39,7 +39,7 @@ ENGINE = "closed form"
 ROUNDING = 1e-15
 """A difference of two probabilities that is smaller than this may be nothing but rounding, and counts as 0."""
 DECIMALS = 9
-WHOLE = frozenset(["TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "20", "21", "23"])
+WHOLE = frozenset(["TINYINT", "SMALLINT", "INT", "INTEGER", "BIGINT", "HUGEINT", "20", "21", "23"])
 """Types of results that are whole numbers, as the databases call them."""
 NUMBERS = WHOLE | frozenset(["FLOAT", "DOUBLE", "DECIMAL", "700", "701", "1700"])
 TRUTH = frozenset(["BOOLEAN", "16"])

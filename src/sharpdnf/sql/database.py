@@ -17,14 +17,14 @@ from sharpdnf.estimate import check_tolerance
 from sharpdnf.sql.answers import Answers
 from sharpdnf.sql.backends.names import quoted
 from sharpdnf.sql.backends.parameters import Parameters, with_values
-from sharpdnf.sql.backends.protocol import Backend, LineageRows
+from sharpdnf.sql.backends.protocol import Backend, LineageRows, Placed
 from sharpdnf.sql.bind.scope import UnknownColumn
 from sharpdnf.sql.closed import ClosedPlan, plan_closed
 from sharpdnf.sql.closed import answer as closed_answers
 from sharpdnf.sql.counting import SUMMARY, Counts, Options, Progress, certain, count_some
 from sharpdnf.sql.declarations import Declarations
 from sharpdnf.sql.distributions import read_groups
-from sharpdnf.sql.emit.circuit_batch import AnyFormulas, Countable, formulas_of
+from sharpdnf.sql.emit.circuit_batch import AnyFormulas, CircuitFormulas, Countable, formulas_of
 from sharpdnf.sql.emit.events import Events
 from sharpdnf.sql.emit.lineage import Rows
 from sharpdnf.sql.emit.stages import Decision, statements
@@ -38,6 +38,7 @@ from sharpdnf.sql.planned import Planned
 from sharpdnf.sql.probability import RowProbability, read_probability
 from sharpdnf.sql.reach import Links, Reach, make_reach, network_answers, read_links
 from sharpdnf.sql.refusal import refuse
+from sharpdnf.sql.rewrite.context import NUMBER
 from sharpdnf.sql.spoken import Spoken, check_groups, finish, read_spoken
 from sharpdnf.sql.summed import SummedAnswers, summed
 from sharpdnf.sql.topk import decide
@@ -209,6 +210,7 @@ class ProbDB:
             return self._plan_closed(spoken, options).rows
 
         _, found, _, _ = self._lineage(again, plan.rows)
+        assert isinstance(found, LineageRows), "expected values are not counted one by one"
         return finish(
             closed_answers(self, plan, found, self.known_rows(), route), spoken, plan.groups.keys, self.backend
         )
@@ -234,7 +236,7 @@ class ProbDB:
         try:
             for name, select in plan.numbered:
                 made.append(quoted(name).sql(dialect.name))
-                self.backend.execute(dialect.create.format(made[-1], select.sql(dialect.name)))
+                self.backend.keep(name, select.sql(dialect.name), NUMBER)
             yield
         finally:
             for name in made:
@@ -242,8 +244,11 @@ class ProbDB:
 
     def _lineage(
         self, again: Callable[[], Plan], plan: Plan, evidence: tuple[Evidence, ...] = ()
-    ) -> tuple[Plan, LineageRows, Events | None, IntArray]:
-        """The plan of a query, its rows, its events and those that must hold by the evidence, of one moment."""
+    ) -> tuple[Plan, LineageRows | Placed, Events | None, IntArray]:
+        """The plan of a query, its rows, its events and those that must hold by the evidence, of one moment.
+
+        Where lineage may be too large for one machine, the rows stay where they are if answers are counted one by one.
+        """
         for _ in range(ATTEMPTS):
             known = [make_plan(entry.sql, self.backend, self.declared.uncertain()) for entry in evidence]
             with self.backend.snapshot():
@@ -253,7 +258,8 @@ class ProbDB:
                     current = plan.renamed(renamed)
                     needed = bool(plan.steps or evidence)
                     events = Events.over(len(self.known_rows().prob)) if needed else None
-                    found = self._run(current, events)
+                    stays = self.backend.dialect.counts_in_place and plan.one_by_one
+                    found = self._stay(current, events) if stays else self._run(current, events)
                     parts = [np.zeros(0, dtype=np.int64)]
                     for entry, other in zip(evidence, known, strict=True):
                         assert events is not None
@@ -393,21 +399,21 @@ class ProbDB:
                 except UnsupportedSQL as error:  # only the rows tell whether they are a network
                     chosen, route = self._choose(query, options, way, route.refused(str(error)))
             if isinstance(chosen, Plan):
-                plain = not evidence and ran is None
-                if plain and self.backend.dialect.counts_in_place and chosen.one_by_one:
-                    return self._in_place(query, chosen, options, route)
-                row = self._summed(chosen) if plain else None
+                row = self._summed(chosen) if not evidence and ran is None else None
                 if row is not None:
                     return SummedAnswers(row, chosen, self, route)
                 plan, found, events, parts = ran or self._lineage(
                     lambda: self._plan(query, circuits=False), chosen, evidence
                 )
+                if isinstance(found, Placed):
+                    return self._in_place(plan, found, events, parts if evidence else None, options, route)
             known, reading = self.known_rows(), self.readings
         if isinstance(chosen, Reach):
             return network_answers(self, chosen, links, options, route)
         if isinstance(chosen, Script):
             with self.backend.lock:
                 return self._worlds(read_spoken(query, self.backend), chosen, options, route)
+        assert isinstance(found, LineageRows)
         formulas = formulas_of(found, events, known)
         batch: Countable = formulas.batch
         if evidence:
@@ -415,7 +421,8 @@ class ProbDB:
             if plan.expected:
                 refuse("an expected value given evidence", "ask for the probabilities of the rows")
             check_possible(events.gates, parts, known, options)
-            batch = conditioned(events.gates, events.answers(found)[formulas.possible], parts, known)
+            assert isinstance(formulas, CircuitFormulas)
+            batch = conditioned(events.gates, formulas.batch.outputs, parts, known)
         if plan.always:  # COUNT without GROUP BY has one answer in every world
             counts, kept = certain(1), np.array([0 if len(formulas.batch) else -1])
         elif plan.cuts or plan.top is not None:
@@ -429,29 +436,42 @@ class ProbDB:
         answers.route, answers.given = route, bool(evidence)
         return answers
 
-    def _in_place(self, query: str, plan: Plan, options: Options, route: Route) -> Answers:
-        """Answers that stay where the lineage is, about the data of one moment."""
+    def _in_place(
+        self, plan: Plan, found: Placed, events: Events | None, parts: IntArray | None, options: Options, route: Route
+    ) -> Answers:
+        """Answers that stay where the lineage is; ``parts`` must hold by the evidence, if there is any."""
         from sharpdnf.sql.distributed import count_in_place
 
-        for _ in range(ATTEMPTS):
-            renamed = self.declared.bring_up_to_date(plan.text)
-            if renamed is not None:
-                answers = count_in_place(self, plan.renamed(renamed), self.known_rows(), options)
-                answers.route = route
-                return answers
-            self.refresh()
-            plan = self._plan(query, circuits=False)
-        raise SQLError("the uncertain tables change faster than the query can be planned")
+        known = self.known_rows()
+        if parts is not None:
+            assert events is not None
+            check_possible(events.gates, parts, known, options)
+        answers = count_in_place(self, plan, found, known, events, parts, options)
+        answers.route, answers.given = route, parts is not None
+        return answers
 
     def _run(self, plan: Plan, events: Events | None) -> LineageRows:
         """The lineage rows of a plan; where it has stages, ``events`` learns what their numbers mean."""
+        with self._staged(plan, events):
+            return self.backend.lineage(plan.sql, plan.shape)
+
+    def _stay(self, plan: Plan, events: Events | None) -> Placed:
+        """As ``_run``, with rows that stay where they are."""
+        from sharpdnf.sql.distributed import place
+
+        with self._staged(plan, events):
+            return place(self.backend, plan)
+
+    @contextmanager
+    def _staged(self, plan: Plan, events: Events | None) -> Iterator[None]:
+        """A block in which the temporary tables of a plan are there."""
         tables = [step.name for step in plan.steps if not isinstance(step, Decision)]
         made = [quoted(name).sql(self.backend.dialect.name) for name in tables]
         try:
             with self._numbered(plan):
                 if events is not None:
                     events.run(plan.steps, self.backend)
-                return self.backend.lineage(plan.sql, plan.shape)
+                yield
         finally:
             for name in made:
                 self.backend.execute(self.backend.dialect.drop.format(name))

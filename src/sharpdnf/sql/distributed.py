@@ -12,18 +12,24 @@ Nothing is collected but the survey, one row for each partition.
 from __future__ import annotations
 
 import time
+import weakref
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sharpdnf.dnf import DNF
+from sharpdnf.circuit import Circuit
+from sharpdnf.dnf import DNF, IntArray
 from sharpdnf.engines.front import make_seed
 from sharpdnf.errors import SQLError
+from sharpdnf.sql.absorbed import LEAST
 from sharpdnf.sql.answers import COLUMNS, Answers, unique_names
-from sharpdnf.sql.backends.protocol import Clauses
+from sharpdnf.sql.backends.protocol import Clauses, Placed
 from sharpdnf.sql.counting import Counts, Options
+from sharpdnf.sql.emit.events import Events
 from sharpdnf.sql.emit.lineage import Formulas, Rows, build
+from sharpdnf.sql.emit.stages import Decision
 from sharpdnf.sql.outermost import PROB
 from sharpdnf.sql.partitions import RESULT, Work
 from sharpdnf.sql.plan import Plan
@@ -36,34 +42,47 @@ if TYPE_CHECKING:
 
     from sharpdnf.sql.database import ProbDB
 
-MOST = "spark.sharpdnf.mostClauses"
-"""The setting of Spark that limits the clauses of one answer."""
-MOST_DEFAULT = 10_000_000
+MOST = "spark.sharpdnf.mostClauses", 10_000_000
+"""The setting of Spark that limits the clauses of one answer, and its usual value."""
+MANY = "spark.sharpdnf.manyClauses", 1_000_000
+"""That from which on superfluous clauses are dropped before the rest is moved, if an answer has so many."""
 Stage = Callable[[str], None]
 
 
+def place(backend: Any, plan: Plan) -> Placed:
+    """The lineage rows of a plan whose stages have run, as a frame that outlives the stages' names."""
+    frame = backend.lineage_frame(plan.sql, plan.shape)
+    stages = [step.name for step in plan.steps if not isinstance(step, Decision)]
+    return Placed(frame, tuple(backend.files.leave(name) for name in stages))
+
+
 def count_in_place(
-    database: ProbDB, plan: Plan, known: Rows, options: Options, stage: Stage = lambda _: None
-) -> SparkAnswers:
+    database: ProbDB, plan: Plan, placed: Placed, known: Rows, events: Events | None, parts: IntArray | None,
+    options: Options, stage: Stage = lambda _: None,
+) -> SparkAnswers:  # fmt: skip
     """Runs the lineage query and gives every answer its number; counts at once only if there is a time limit.
 
-    ``stage`` is told when the lineage, the shuffle and the survey are done.
+    Where the numbers in lineage columns stand for ``events``, these are sent to the executors, as are the events
+    ``parts`` that must hold by the evidence. ``stage`` is told when the lineage, the shuffle and the survey are done.
     """
     backend: Any = database.backend
     session, reported = backend.connection, backend.reported
     shown = plan.shape.names()[0]
-    found = backend.lineage_frame(plan.sql, plan.shape).persist()
-    most = int(session.conf.get(MOST, str(MOST_DEFAULT)))
+    found = placed.frame.persist()
+    most, many = (int(session.conf.get(name, str(usual))) for name, usual in (MOST, MANY))
     ends = None if options.timeout is None else time.time() + options.timeout
     seeded = options.replace(rng=make_seed(options.rng), deadline=None, progress=None, threads=None)
-    work = Work(plan.shape, sent(session, known), seeded, ends, most)
+    told_events = None if events is None else session.sparkContext.broadcast((events, parts))
+    work = Work(plan.shape, sent(session, known), seeded, ends, most, told_events, min(many, LEAST))
     try:
         with reported():
-            found.count()
+            rows = found
+            if found.count() >= many and _largest(found, shown) >= many:
+                rows = found.mapInArrow(work.lightened, found.schema)
             stage("lineage")
-            parts = int(session.conf.get("spark.sql.shuffle.partitions"))
-            order = [found[name].asc_nulls_last() for name in shown]
-            rows = found.repartitionByRange(parts, *order).sortWithinPartitions(*order).persist()
+            number = int(session.conf.get("spark.sql.shuffle.partitions"))
+            order = [rows[name].asc_nulls_last() for name in shown]
+            rows = rows.repartitionByRange(number, *order).sortWithinPartitions(*order).persist()
             rows.count()
             stage("shuffle")
             told = rows.mapInArrow(work.survey, "part long, answers long, large string").collect()
@@ -74,18 +93,25 @@ def count_in_place(
     if large:
         rows.unpersist()
         raise SQLError(
-            f"the answer ({large[0]}) has more than {most} clauses, too many for one executor: set {MOST} higher if "
+            f"the answer ({large[0]}) has more than {most} clauses, too many for one executor: set {MOST[0]} higher if "
             "its memory allows (about 100 bytes a clause), or ask for less, such as one more column in the select list"
         )
     sizes = np.zeros(max((row.part for row in told), default=-1) + 1, dtype=np.int64)
     for row in told:
         sizes[row.part] = row.answers
-    firsts = tuple(np.concatenate([[0], np.cumsum(sizes)]).tolist())
-    work = Work(plan.shape, work.known, seeded, ends, most, firsts)
-    answers = SparkAnswers(database, plan, rows, work, known, database.readings)
+    work = replace(work, firsts=tuple(np.concatenate([[0], np.cumsum(sizes)]).tolist()))
+    answers = SparkAnswers(database, plan, rows, work, known, database.readings, events)
+    weakref.finalize(answers, backend.files.unused.extend, placed.files)
     if ends is not None:
         answers.counted()
     return answers
+
+
+def _largest(found: DataFrame, shown: list[str]) -> int:
+    """How many clauses the largest answer has; they are counted where they are, and only the numbers moved."""
+    row = found.groupBy(*shown).count().agg({"count": "max"}).first()
+    assert row is not None, "an aggregate has one row"
+    return int(row[0] or 0)
 
 
 KEPT: dict[int, tuple[Rows, Broadcast[Rows]]] = {}
@@ -103,7 +129,11 @@ def sent(session: Any, known: Rows) -> Broadcast[Rows]:
 class SparkAnswers(Answers):
     """Answers as a DataFrame of Spark. Everything but ``spark()`` collects them: ``prob``, ``arrow()``, ``show()``."""
 
-    def __init__(self, database: ProbDB, plan: Plan, rows: DataFrame, work: Work, known: Rows, reading: int) -> None:
+    def __init__(
+        self, database: ProbDB, plan: Plan, rows: DataFrame, work: Work, known: Rows, reading: int,
+        events: Events | None,
+    ) -> None:  # fmt: skip
+        self._events = events
         self.labels, self._plan, self._lineage_rows, self._work = plan.labels, plan, rows, work
         self._database, self._known, self._reading = database, known, reading
         self._expected, self.route, self.given = [], Route(LINEAGE), False
@@ -175,7 +205,7 @@ class SparkAnswers(Answers):
         """The clauses of one answer, fetched from where they are."""
         self._check(index)
         number = self._here().column("_number")[index].as_py()
-        work = Work(**{**self._work.__dict__, "wanted": number})
+        work = replace(self._work, wanted=number)
         backend: Any = self._database.backend
         table = backend.collected(self._lineage_rows.mapInArrow(work.clauses, "rows array<int>"))
         clauses = table.column("rows").to_pylist()
@@ -186,6 +216,14 @@ class SparkAnswers(Answers):
         clauses = self._clauses(index)
         formulas: Formulas = build(clauses, np.array([0, len(clauses)]), self._known)
         return self._renumbered(formulas.batch[0], formulas.row_of_var)
+
+    def _circuit(self, index: int) -> tuple[Circuit, IntArray] | None:
+        if self._events is None:
+            return None
+        clauses, events = self._clauses(index), self._events.branch()
+        gates = events.gates.clauses(clauses, events.gate_of)
+        output = events.gates.one_of(np.array([0, len(clauses)]), gates)
+        return events.gates.circuit(output, self._known)
 
     def unpersist(self) -> None:
         """Frees what the executors keep of these answers; they cannot be looked at any more if they were not

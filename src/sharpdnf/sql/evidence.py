@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn
+from zlib import crc32
 
 import numpy as np
 
@@ -77,7 +78,11 @@ def parts_of(gates: Gates, answers: IntArray, evidence: Evidence) -> IntArray:
 
 
 def conditioned(gates: Gates, outputs: IntArray, parts: IntArray, rows: Rows) -> Conditioned:
-    """Answers under evidence whose parts must all hold."""
+    """Answers under evidence whose parts must all hold.
+
+    The evidence of an answer is known by the smallest row of each component, which decides its draws: so they are the
+    same whichever other answers are counted with it.
+    """
     if (parts == gates.false).any():
         _impossible()
     parts = np.unique(parts[parts != gates.true])
@@ -93,7 +98,12 @@ def conditioned(gates: Gates, outputs: IntArray, parts: IntArray, rows: Rows) ->
     lists = [np.concatenate([parts[members[c]] for c in chosen] or [parts[:0]]) for chosen in places]
     below = gates.all_of(np.cumsum([0, *map(len, lists)]), np.concatenate([parts[:0], *lists]))
     joint = gates.both([outputs, below[of]]) if len(outputs) else outputs
-    return Conditioned(Circuits(gates, joint, rows), Circuits(gates, below, rows), of)
+    first: dict[int, int] = {}
+    for unit, c in owner.items():
+        first[c] = min(unit, first.get(c, unit))
+    named = [np.array(sorted(first[c] for c in chosen), dtype=np.int64) for chosen in places]
+    numbers = np.array([crc32(units.tobytes()) for units in named], dtype=np.int64)
+    return Conditioned(Circuits(gates, joint, rows), Circuits(gates, below, rows), of, numbers)
 
 
 def _components(supports: list[IntArray]) -> tuple[IntArray, dict[int, int]]:
@@ -133,7 +143,7 @@ def count_conditioned(batch: Conditioned, options: Options) -> Counts:
         asked = options.replace(
             guarantee=wanted, epsilon=options.epsilon / (2.0 + options.epsilon), delta=options.delta / 2.0
         )
-    below = count_circuits(batch.below, asked.replace(progress=None, numbers=None))
+    below = count_circuits(batch.below, asked.replace(progress=None, numbers=batch.numbers))
     if (below.upper <= 0.0).any():
         _impossible()
     above = count_circuits(batch.joint, asked)

@@ -22,6 +22,8 @@ statement began."""
 LEAST, MOST = 1e-3, 86400.0
 """The shortest and longest time in seconds that the socket waits at once. A wait of 0 would not wait at all, and more
 than 2^31 milliseconds would be cut off."""
+DRIVERS = ("duckdb", "_duckdb", "sqlite3", "psycopg", "pyspark")
+"""The libraries whose own errors an interrupt can raise from statements that are not wrapped."""
 DONE = b"\0"
 """The byte that tells the watching thread to end. Signals arrive as bytes with their numbers, which are never 0."""
 
@@ -32,7 +34,7 @@ def watched(backend: Backend, timeout: float | None = None) -> Iterator[None]:
 
     Other threads wait until the connection is free.
     """
-    late = SQLTimeout(f"the database did not finish within {timeout} s")
+    late = SQLTimeout(f"the database did not finish within {timeout or 0.0:.4g} s")
     started = time.monotonic()
     if not backend.lock.acquire(timeout=-1 if timeout is None else min(timeout, threading.TIMEOUT_MAX)):
         raise late
@@ -86,7 +88,12 @@ def _interrupted(backend: Backend, timeout: float | None, late: SQLTimeout) -> I
         there.close()
     if "SIGINT" in seen:  # DuckDB, or a library while it is imported, may have turned it into another error or none
         raise KeyboardInterrupt
-    if "timeout" in seen and isinstance(failure, SQLError):
+    if "timeout" in seen and failure is not None and _is_of_a_database(failure):
         raise late
     if failure is not None:
         raise failure
+
+
+def _is_of_a_database(failure: Exception) -> bool:
+    """Whether an error is one of ours about SQL, or one that a database's library raised."""
+    return isinstance(failure, SQLError) or type(failure).__module__.partition(".")[0] in DRIVERS

@@ -19,10 +19,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sharpdnf.dnf import IntArray
+from sharpdnf.sql.absorbed import LEAST, without_superfluous
 from sharpdnf.sql.backends.protocol import LineageRows, Shape
 from sharpdnf.sql.backends.spark_rows import lineage_rows, new_answers
 from sharpdnf.sql.counting import Options, count_batch
-from sharpdnf.sql.emit.lineage import Formulas, Rows, build
+from sharpdnf.sql.emit.circuit_batch import AnyFormulas, CircuitFormulas, Countable, formulas_of
+from sharpdnf.sql.emit.events import Events
+from sharpdnf.sql.emit.lineage import Rows
+from sharpdnf.sql.evidence import conditioned
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -85,16 +89,35 @@ class Work:
     """Its deadline is left out: ``ends`` says the time, on the clock that machines share."""
     ends: float | None
     most: int
+    events: Broadcast[tuple[Events, IntArray | None]] | None = None
+    """What the numbers in lineage columns stand for if not for rows, and what must hold by the evidence, if any."""
+    least: int = LEAST
+    """Clauses of an answer from which on superfluous ones are dropped before they are moved."""
     firsts: tuple[int, ...] = ()
     """The number of the first answer of each partition."""
     wanted: int | None = None
     """The number of the one answer whose clauses are asked for."""
 
-    def _formulas(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[LineageRows, Formulas]]:
+    def _formulas(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[LineageRows, AnyFormulas]]:
         known = self.known.value
+        events = None if self.events is None else self.events.value[0]
         for table in whole_answers(batches, self.shape.names()[0], self.most):
             found = lineage_rows(table, self.shape)
-            yield found, build(found.clauses, found.indptr, known)
+            yield found, formulas_of(found, None if events is None else events.branch(), known)
+
+    def _countable(self, formulas: AnyFormulas) -> Countable:
+        """The formulas, under the evidence if there is any."""
+        parts = None if self.events is None else self.events.value[1]
+        if parts is None:
+            return formulas.batch
+        assert isinstance(formulas, CircuitFormulas), "evidence comes with events"
+        batch = formulas.batch
+        return conditioned(batch.gates, batch.outputs, parts, batch.rows)
+
+    def lightened(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows of a partition before they are moved, without clauses that others of the answer make superfluous."""
+        shown, _, lineage, _ = self.shape.names()
+        return without_superfluous(batches, shown, lineage, CHUNK, self.least)
 
     def survey(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """One row: the partition, how many answers it has, and the answer that is too large or NULL."""
@@ -112,7 +135,7 @@ class Work:
         yield pa.record_batch({"part": [context.partitionId()], "answers": [answers],
                                "large": pa.array([large], type=pa.string())})  # fmt: skip
 
-    def _numbered(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[LineageRows, Formulas, IntArray]]:
+    def _numbered(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[LineageRows, AnyFormulas, IntArray]]:
         from pyspark import TaskContext
 
         context = TaskContext.get()
@@ -131,7 +154,9 @@ class Work:
 
         for found, formulas, numbers in self._numbered(batches):
             left = None if self.ends is None else time.monotonic() + max(0.0, self.ends - time.time())
-            counts = count_batch(formulas.batch, self.options.replace(numbers=numbers, deadline=left, threads=1))
+            counts = count_batch(
+                self._countable(formulas), self.options.replace(numbers=numbers, deadline=left, threads=1)
+            )
             answers = found.answers.take(formulas.possible).combine_chunks()
             columns = [column.combine_chunks() for column in answers.columns]
             columns += [pa.array(numbers), pa.array(counts.prob), pa.array(counts.lower), pa.array(counts.upper)]

@@ -82,15 +82,7 @@ class Plan:
     def one_by_one(self) -> bool:
         """Whether each answer is counted and shown whatever the others are. Thresholds, LIMIT, expected values and
         expressions of prob() look at all answers together."""
-        together = (
-            self.cuts
-            or self.last is not None
-            or self.offset
-            or self.expected
-            or self.always
-            or self.numbered
-            or self.steps
-        )
+        together = self.cuts or self.last is not None or self.offset or self.expected or self.always or self.numbered
         return not together and not self.computed.wanted and self.shape.shown > 0
 
     @property
@@ -123,9 +115,6 @@ def make_plan(
     try:
         written = written_back(writable(tree.root(), catalog.dialect), catalog.dialect)
         plan = _make_plan(sql, tree, catalog, uncertain, circuits=circuits)
-        if plan.steps and not catalog.dialect.stages:
-            refuse("negation over uncertain rows on this database",
-                   "its candidates would be numbered anew whenever it computes them")  # fmt: skip
         check_faithful(sql, written, catalog)  # last, because the messages of the rewriter are clearer
         return plan
     except RecursionError:
@@ -200,7 +189,7 @@ def plan_answers(asked: Outermost, names: list[str], expected: Mapping[int, int]
     for at, number in expected.items():
         named[at] = (named[at][0], f"_e{number}")
     keys = _keys(asked, named, None, None)
-    columns = ", ".join(f'"_c{i}"' for i in range(len(names)))
+    columns = ", ".join(f"_c{i}" for i in range(len(names)))
     like = f"WITH _q({columns}) AS ({core}\n) SELECT * FROM _q"
     return Plan(
         exp.Select(), like, Shape(len(names), 0, 0, 0), labels, places, cuts=tuple(asked.cuts), order=keys,

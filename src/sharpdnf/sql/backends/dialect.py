@@ -43,16 +43,15 @@ class Dialect:
     computed value has none, so copies and set operations must not give it one."""
     qualify: bool = False
     """Whether the database has QUALIFY; where it has none, QUALIFY with prob() is all that may be written."""
-    distinct_on: bool = True
-    """Whether SELECT DISTINCT ON keeps one row of each; elsewhere GROUP BY shows columns that are no keys."""
+    one_of_each: Literal["distinct on", "group by", "any_value"] = "distinct on"
+    """What keeps one row of each number: DISTINCT ON; GROUP BY, which may show columns that are no keys; or GROUP BY
+    with any value of the other columns, which agree wherever they are read."""
+    row_number: str = "ROW_NUMBER() OVER ()"
+    """What numbers rows in any order; if there are gaps, ``Backend.keep`` closes them."""
     quoted_names_may_be_strings: bool = False
     """Whether an unknown "name" is read as a string; an unknown `name` is an error even then."""
-    create: str = "CREATE TEMP TABLE {} AS {}"
-    """How the rows of a SELECT are stored under a name until the connection ends."""
     drop: str = "DROP TABLE IF EXISTS {}"
     """How what was stored is dropped again."""
-    stages: bool = True
-    """Whether the candidates of a negation can be numbered in temporary tables that stay as they are."""
     worlds: bool = True
     """Whether worlds can be played: they change temporary tables row by row."""
     counts_in_place: bool = False
@@ -77,7 +76,7 @@ SQLITE = Dialect(
     in_reads_tables=True,
     scalar_extremes=True,
     affinities=True,
-    distinct_on=False,
+    one_of_each="group by",
     quoted_names_may_be_strings=True,
 )
 SPARK = Dialect(
@@ -85,10 +84,9 @@ SPARK = Dialect(
     comma_binds_like_join=True,
     using_comes_first=True,
     fields=("STRUCT", "MAP", "ARRAY", "VARIANT"),
-    create="CACHE TABLE {} AS {}",
     drop="DROP VIEW IF EXISTS {}",
-    distinct_on=False,
-    stages=False,
+    one_of_each="any_value",
+    row_number="MONOTONICALLY_INCREASING_ID() + 1",
     worlds=False,
     counts_in_place=True,
 )

@@ -21,7 +21,7 @@ from sharpdnf.sql.backends.duckdb_functions import FunctionList
 from sharpdnf.sql.backends.duckdb_tree import same_tree, without_places
 from sharpdnf.sql.backends.names import column, file_key, lower, quoted
 from sharpdnf.sql.backends.protocol import Functions, LineageRows, Relation, Shape
-from sharpdnf.sql.backends.rows import grouped, lock_of, numbering, sorted_lineage
+from sharpdnf.sql.backends.rows import grouped, kept, lock_of, numbering, sorted_lineage
 from sharpdnf.sql.backends.views import names_relations, parse_view
 from sharpdnf.sql.refusal import refuse
 
@@ -91,6 +91,9 @@ class DuckDB:
             self.connection.execute(sql)
         except duckdb.Error as error:
             raise SQLError(f"DuckDB: {error}") from None
+
+    def keep(self, name: str, select: str, number: str | None = None) -> None:
+        self.execute(kept(name, select))
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         self.execute(sql)
@@ -388,7 +391,7 @@ class DuckDB:
     def restart(self) -> None:
         """Begins the transaction of a snapshot again if an interrupted statement has aborted it."""
         try:
-            self.connection.execute("SELECT 1")
+            self.connection.execute("SELECT 1").fetchall()
         except duckdb.Error:
             if self._in_snapshot:
                 self._roll_back()

@@ -18,7 +18,7 @@ from sharpdnf.sql.backends.columns import frame_rows, python_columns, sorted_fla
 from sharpdnf.sql.backends.dialect import POSTGRES
 from sharpdnf.sql.backends.names import column, lower, quoted
 from sharpdnf.sql.backends.protocol import Functions, LineageRows, Relation, Shape
-from sharpdnf.sql.backends.rows import grouped, lock_of, numbering, stored_like
+from sharpdnf.sql.backends.rows import grouped, kept, lock_of, numbering, stored_like
 from sharpdnf.sql.refusal import refuse
 
 if TYPE_CHECKING:
@@ -74,6 +74,9 @@ class PostgreSQL:
 
     def execute(self, sql: str) -> None:
         self.rows(sql)
+
+    def keep(self, name: str, select: str, number: str | None = None) -> None:
+        self.execute(kept(name, select))
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         try:

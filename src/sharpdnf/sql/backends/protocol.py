@@ -163,6 +163,16 @@ class LineageRows:
 
 
 @dataclass(frozen=True, slots=True)
+class Placed:
+    """Lineage rows that stay where they are, because they may be too many for one machine."""
+
+    frame: Any
+    """The DataFrame of Spark that has them."""
+    files: tuple[str, ...] = ()
+    """What it reads beside the uncertain tables: nobody else needs these files."""
+
+
+@dataclass(frozen=True, slots=True)
 class Shape:
     """Column counts of a lineage query: answer columns, then measures, lineage and identity."""
 
@@ -186,6 +196,9 @@ class Backend(Catalog, Protocol):
 
     def execute(self, sql: str) -> None:
         """Runs a statement without a result."""
+
+    def keep(self, name: str, select: str, number: str | None = None) -> None:
+        """Stores the rows of a SELECT in a temporary table of that name; column ``number`` numbers them."""
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """A small result as Python tuples."""

@@ -83,6 +83,11 @@ def numbering(relation: Relation, prob: exp.Expr, base: int, kind: str = "BIGINT
     return select.where(exp.GT(this=prob.copy(), expression=exp.Literal.number(0)), copy=False)
 
 
+def kept(name: str, select: str) -> str:
+    """The statement that stores the rows of a SELECT in a temporary table."""
+    return f"CREATE TEMP TABLE {quoted(name).sql()} AS {select}"
+
+
 def grouped(sql: str, shape: Shape, *, bare: bool = False) -> str:
     """The lineage query with the number of the answer in front: equal answers get equal numbers, by the database's
     own notion of equality (NULLs, collations, 1 and 1.0)."""

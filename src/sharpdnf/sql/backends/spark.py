@@ -1,11 +1,4 @@
-"""Spark: row numbers in Parquet files that are written once, names from its catalog, lineage as a DataFrame.
-
-A Spark table has no fixed order and is computed anew whenever it is read, also when an executor dies in the middle of a
-job. A row number must not change then, or a clause would mean another row. So the possible rows of an uncertain table
-are written to Parquet files once, each with the place that it had in its partition, and its number is computed from
-what is stored. The files lie in the checkpoint folder of the SparkContext, which all executors see, or, if there is
-none, in a temporary folder of this machine, where all executors of ``local`` masters are.
-"""
+"""Spark: numbered rows in files that are written once, names from its catalog, lineage as a DataFrame."""
 
 from __future__ import annotations
 
@@ -14,7 +7,6 @@ import itertools
 import os
 import re
 import sys
-import tempfile
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -22,8 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from sqlglot import exp
 
 from sharpdnf.dnf import FloatArray
@@ -34,6 +24,7 @@ from sharpdnf.sql.backends.names import column, lower, quoted
 from sharpdnf.sql.backends.protocol import ROW_ID, Functions, LineageRows, Relation, Shape
 from sharpdnf.sql.backends.rows import lock_of
 from sharpdnf.sql.backends.spark_rows import SORTABLE, lineage_rows
+from sharpdnf.sql.backends.spark_store import FAILURES, Store
 from sharpdnf.sql.refusal import refuse
 
 if TYPE_CHECKING:
@@ -46,11 +37,9 @@ VOLATILE = frozenset(
      "try_reflect", "java_method"]
 )  # fmt: skip
 """Functions whose value differs from call to call or from partition to partition, or that run any Java method."""
-FAILURES = (PySparkException, Py4JError)
 OWN = ("org.apache.spark.sql.catalyst.", "org.apache.spark.sql.execution.")
 """The packages of Spark's own functions."""
-PLACE = "_sharpdnf_place"
-"""The column of the stored rows with (partition << 33) + place, as monotonically_increasing_id() counts."""
+INTERRUPTS = "spark.job.interruptOnCancel"
 READERS = {".parquet": "parquet", ".csv": "csv", ".json": "json"}
 SESSIONS = itertools.count()
 
@@ -63,10 +52,7 @@ class Spark:
         self._check_settings()
         self._use_this_python()
         self._tag = f"sharpdnf-{next(SESSIONS)}-{uuid.uuid4().hex[:8]}"
-        self._own: tempfile.TemporaryDirectory[str] | None = None
-        self._folder = ""
-        self._stored: set[str] = set()
-        """The names of the numbered rows that have files."""
+        self.files = Store(connection)
         self._builtin: Functions | None = None
 
     def _check_settings(self) -> None:
@@ -94,15 +80,18 @@ class Spark:
 
     @contextmanager
     def reported(self) -> Iterator[None]:
-        """Jobs inside can be interrupted, and their errors are ours."""
-        self.connection.addTag(self._tag)
+        """Jobs inside can be interrupted, together with the tasks that executors work on, and their errors are ours."""
+        context = self.connection.sparkContext
+        context.addJobTag(self._tag)
+        context.setInterruptOnCancel(True)
         try:
             yield
         except FAILURES as error:
             said = str(error).strip().partition("\n\tat ")[0]  # without the stack of calls in Java
             raise SQLError(f"Spark: {said[:2000]}") from None
         finally:
-            self.connection.removeTag(self._tag)
+            context.removeJobTag(self._tag)
+            context.setLocalProperty(INTERRUPTS, None)  # type: ignore[arg-type]
 
     def frame(self, sql: str) -> DataFrame:
         """A query that is bound and not yet run."""
@@ -116,6 +105,9 @@ class Spark:
 
     def execute(self, sql: str) -> None:
         self.frame(sql)
+        if sql.startswith("DROP"):
+            with self.reported():
+                self.files.sweep()
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         frame = self.frame(sql)
@@ -278,57 +270,16 @@ class Spark:
     def temporary(self, name: str) -> exp.Table:
         return exp.Table(this=quoted(name))
 
-    def folder(self) -> str:
-        """Where rows are stored: a folder that all executors see."""
-        if not self._folder:
-            context = self.connection.sparkContext
-            base = context._jsc.sc().getCheckpointDir()
-            if base.isDefined():
-                self._folder = f"{base.get()}/sharpdnf-{uuid.uuid4().hex}"
-            elif not str(context.master).startswith("local"):
-                raise SQLError(
-                    "numbered rows are stored where all executors see them: name such a folder first, with "
-                    "spark.sparkContext.setCheckpointDir('hdfs://...')"
-                )
-            else:
-                self._own = tempfile.TemporaryDirectory(prefix="sharpdnf_spark_")
-                self._folder = Path(self._own.name).as_uri()
-        return self._folder
-
     def materialise(self, name: str, relation: Relation, prob: exp.Expr, base: int) -> exp.Expr:
-        self._sweep()
-        item, p = relation.table("_t").sql("spark"), prob.sql("spark")
-        place = f"{self.folder()}/{name}"
-        rows = self.frame(f"SELECT monotonically_increasing_id() AS {PLACE}, _t.* FROM {item} WHERE {p} > 0")
-        with self.reported():
-            rows.write.parquet(place)
-            stored = self.connection.read.schema(rows.schema).parquet(place)
-        self._stored.add(name)
-        counted = self.collected(stored.groupBy((stored[PLACE].bitwiseAND(~((1 << 33) - 1))).alias("part")).count())
-        sizes = {part >> 33: count for part, count in zip(*(c.to_pylist() for c in counted.columns), strict=True)}
-        firsts, first = [], base
-        for part in range(max(sizes, default=0) + 1):
-            firsts.append(first)
-            first += sizes.get(part, 0)
-        number = (
-            f"CAST(element_at(array({', '.join(f'{n}L' for n in firsts)}), CAST(shiftright({PLACE}, 33) AS INT) + 1) "
-            f"+ ({PLACE} & {(1 << 33) - 1}L) AS INT) AS {ROW_ID}"
-        )
-        with self.reported():
-            stored.selectExpr(number, *(column(c).sql("spark") for c in relation.columns)).createOrReplaceTempView(name)
+        item, columns = relation.table("_t").sql("spark"), ", ".join(column(c).sql("spark") for c in relation.columns)
+        numbered = f"monotonically_increasing_id() + {base} AS {ROW_ID}"
+        self.keep(name, f"SELECT {numbered}, {columns} FROM {item} WHERE {prob.sql('spark')} > 0", ROW_ID)
         return self.temporary(name)
 
-    def _sweep(self) -> None:
-        """Removes the files of numbered rows whose view was dropped."""
-        for name in list(self._stored):
-            if not self._catalog.getRawTempView(name).isDefined():
-                self._remove(f"{self.folder()}/{name}")
-                self._stored.discard(name)
-
-    def _remove(self, place: str) -> None:
-        path = self.connection._jvm.org.apache.hadoop.fs.Path(place)  # type: ignore[union-attr]
-        with contextlib.suppress(*FAILURES):
-            path.getFileSystem(self.connection._jsparkSession.sessionState().newHadoopConf()).delete(path, True)
+    def keep(self, name: str, select: str, number: str | None = None) -> None:
+        rows = self.frame(select)
+        with self.reported():
+            self.files.keep(name, rows, number)
 
     def register(self, name: str, frame: object) -> None:
         """A data frame (also one of Spark's) or file as a temporary view."""
@@ -393,7 +344,7 @@ class Spark:
         yield
 
     def interrupt(self) -> None:
-        self.connection.interruptTag(self._tag)
+        self.connection.sparkContext.cancelJobsWithTag(self._tag)
 
     def close(self) -> None:
         self.connection.stop()

@@ -17,7 +17,7 @@ from sharpdnf.sql.backends.columns import frame_rows, python_columns, sorted_fla
 from sharpdnf.sql.backends.dialect import SQLITE, tokens_of
 from sharpdnf.sql.backends.names import column, file_key, lower, quoted
 from sharpdnf.sql.backends.protocol import ROW_ID, Functions, LineageRows, Relation, Shape
-from sharpdnf.sql.backends.rows import grouped, lock_of, numbering, recopied, stored_like
+from sharpdnf.sql.backends.rows import grouped, kept, lock_of, numbering, recopied, stored_like
 from sharpdnf.sql.backends.views import parse_view
 from sharpdnf.sql.refusal import refuse
 
@@ -58,6 +58,9 @@ class SQLite:
 
     def _temporary_schema(self) -> int:
         return int(self.rows("PRAGMA temp.schema_version")[0][0])
+
+    def keep(self, name: str, select: str, number: str | None = None) -> None:
+        self.execute(kept(name, select))
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         cursor = self.connection.cursor()

@@ -42,6 +42,8 @@ class Conditioned:
     joint: Circuits
     below: Circuits
     of: IntArray
+    numbers: IntArray
+    """What decides the draws of each entry of ``below``: the rows that it is about, not which answers there are."""
 
     def __len__(self) -> int:
         return len(self.joint)
@@ -49,7 +51,7 @@ class Conditioned:
     def take(self, wanted: IntArray) -> Conditioned:
         """These answers."""
         used, place = np.unique(self.of[wanted], return_inverse=True)
-        return Conditioned(self.joint.take(wanted), self.below.take(used), place)
+        return Conditioned(self.joint.take(wanted), self.below.take(used), place, self.numbers[used])
 
 
 Countable = Batch | Circuits | Conditioned

@@ -43,6 +43,10 @@ class Events:
         """Nothing but uncertain rows so far."""
         return cls(Gates(rows), np.arange(rows))
 
+    def branch(self) -> Events:
+        """The same events, over gates that can be grown apart from these."""
+        return Events(self.gates.branch(), self.gate_of)
+
     def run(self, steps: Sequence[Step], backend: Backend) -> None:
         """Makes the tables, in order, and the events of their rows. Who calls drops the tables."""
         ranges: dict[str, tuple[int, int]] = {}
@@ -55,20 +59,22 @@ class Events:
                     self.gate_of[first:last] = self.gates.both([*needed, decided])
                 continue
             base = len(self.gate_of)
-            name = quoted(stage.name).sql(backend.dialect.name)
-            backend.execute(f"CREATE TEMP TABLE {name} AS {stage.select.replace(BASE, str(base))}")
+            select = stage.select.replace(BASE, str(base))
             if isinstance(stage, Gathered):
+                backend.keep(stage.name, select)
                 continue
-            self.gate_of = np.concatenate([self.gate_of, self._candidates(stage, name, base, backend)])
+            backend.keep(stage.name, select, ROW_ID)
+            self.gate_of = np.concatenate([self.gate_of, self._candidates(stage, base, backend)])
             ranges[stage.name] = base, len(self.gate_of)
 
-    def _candidates(self, stage: Stage, name: str, base: int, backend: Backend) -> IntArray:
+    def _candidates(self, stage: Stage, base: int, backend: Backend) -> IntArray:
         """That the rows of each candidate are there; TRUE where a decision will say more."""
+        name = quoted(stage.name).sql(backend.dialect.name)
         if stage.counted:
-            last = backend.rows(f'SELECT max("{ROW_ID}") FROM {name}')[0][0]
+            last = backend.rows(f"SELECT max({ROW_ID}) FROM {name}")[0][0]
             return np.full(0 if last is None else int(last) - base + 1, self.gates.true)
-        columns = "".join(f', "_l{i}"' for i in range(stage.lineage))
-        own = backend.lineage(f'SELECT "{ROW_ID}" AS "_c0"{columns} FROM {name}', Shape(1, 0, stage.lineage, 0))
+        columns = "".join(f", _l{i}" for i in range(stage.lineage))
+        own = backend.lineage(f"SELECT {ROW_ID} AS _c0{columns} FROM {name}", Shape(1, 0, stage.lineage, 0))
         return self.answers(own)
 
     def answers(self, found: LineageRows) -> IntArray:

@@ -64,6 +64,12 @@ class Gates:
         first, self.size = self.size, self.size + count
         return np.arange(first, self.size)
 
+    def branch(self) -> Gates:
+        """The same gates, to be grown apart from these."""
+        found = Gates(self.rows)
+        found.layers, found.size = list(self.layers), self.size
+        return found
+
     def constant(self, value: npt.NDArray[np.bool_]) -> IntArray:
         """TRUE or FALSE for each entry."""
         return np.where(value, self.true, self.false)

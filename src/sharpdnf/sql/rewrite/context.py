@@ -126,7 +126,7 @@ class Rewriting:
         name = self.binding.fresh("sharpdnf_n")
         select = exp.select(exp.Star()).from_(source.item)
         bare = self.bare_columns(select, len(source.columns))
-        number = exp.Window(this=exp.RowNumber(), partition_by=[])
+        number = exp.Var(this=self.dialect.row_number)
         select.append("expressions", exp.alias_(number, NUMBER, quoted=True))
         self.numbered.append((name, complete(select, self.binding.certain_ctes())))
         source.item = recopied(exp.Table(this=quoted(name)), [c.name for c in source.columns], bare, NUMBER)

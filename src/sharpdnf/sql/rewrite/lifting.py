@@ -79,7 +79,7 @@ class Lifting:
         of them, each with its own lineage.
         """
         passes, rows = self._copied(query)
-        number: exp.Expr = exp.Window(this=exp.RowNumber())
+        number: exp.Expr = exp.Var(this=self.binding.dialect.row_number)
         if by is not None:
             order = [exp.Ordered(this=column(f"_c{i}", "_r")) for i in range(by)]
             number = exp.Window(this=exp.DenseRank(), order=exp.Order(expressions=order))
@@ -160,10 +160,13 @@ def _first_of_each(copy: exp.Expr, names: list[str], dialect: Dialect) -> exp.Ex
     """One of the rows with the same number."""
     columns: list[exp.Expr] = [column(name) for name in [*names, ROW_ID]]
     select = exp.select(*columns).from_(exp.alias_(copy.copy(), "_s", table=True, quoted=True))
-    if dialect.distinct_on:
+    if dialect.one_of_each == "distinct on":
         select.set("distinct", exp.Distinct(on=exp.Tuple(expressions=[column(ROW_ID)])))
-    else:  # there GROUP BY takes the other columns from one row
-        select.set("group", exp.Group(expressions=[column(ROW_ID)]))
+        return exp.Subquery(this=select)
+    if dialect.one_of_each == "any_value":
+        some = [exp.alias_(exp.AnyValue(this=column(name)), name, quoted=True) for name in names]
+        select.set("expressions", [*some, column(ROW_ID)])
+    select.set("group", exp.Group(expressions=[column(ROW_ID)]))
     return exp.Subquery(this=select)
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from sharpdnf.bulk import backend_chosen, num_workers
 from sharpdnf.dnf import FloatArray, IntArray
 from sharpdnf.engines.circuit_sampling import mixture_interval
 from sharpdnf.engines.front import make_rng
@@ -27,8 +28,9 @@ from sharpdnf.sql.limits import watched
 from sharpdnf.sql.uncertain import Declared
 from sharpdnf.sql.ways import Route, check_guarantee
 from sharpdnf.sql.worlds.draws import MOST_LISTED, BoolArray, Choices, make_choices
+from sharpdnf.sql.worlds.elsewhere import Piece, packed, play_elsewhere
 from sharpdnf.sql.worlds.script import Script
-from sharpdnf.sql.worlds.stage import WorldStage, make_stage
+from sharpdnf.sql.worlds.stage import DuckDBStage, WorldStage, bag, make_stage, pairs_table
 
 ENGINE = "worlds"
 ALL_GUARANTEES = ("exact", "relative", "additive", "bounds")
@@ -37,6 +39,10 @@ CELLS = 2_000_000
 """About how many rows the worlds of one statement have together."""
 MOST_AT_ONCE = 512
 """The most worlds that are played in one statement."""
+Drawn = tuple[FloatArray, IntArray, IntArray]
+"""The weight of each of some worlds; then pairs of a world and a row that it has, in ascending order."""
+ROUNDS = 4
+"""Statements for each worker, where worlds are played in several processes."""
 CUT_SHORT = 0.1
 """The part of delta that is kept for a run which does not come to its end."""
 
@@ -174,9 +180,16 @@ class _Run:
         """Plays world after world, or batch after batch."""
         rows = len(self.choices.rows) + len(self.choices.certain)
         size = max(1, min(MOST_AT_ONCE, CELLS // max(1, rows)))
-        for first in range(0, self.total, size):
-            last = min(first + size, self.total)
-            weight = self._put(first, last)
+        if backend_chosen():  # the draws are the same however they are cut
+            size = min(size, -(-self.total // (ROUNDS * num_workers())))
+        drawn: Drawn = (np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.int64))
+        spans = [(first, min(first + size, self.total)) for first in range(0, self.total, size)]
+        for place, (first, last) in enumerate(spans):
+            if place == 1 and self._elsewhere(spans, drawn, options):
+                return
+            drawn = self._rows(first, last)
+            weight = drawn[0]
+            self.stage.put(first, last, *drawn[1:])
             if not self.labels:
                 self.labels = self.stage.columns(first)
                 if not self.labels:
@@ -203,8 +216,45 @@ class _Run:
         if not agreed:
             raise NotKeptApart("worlds together give another result than one alone")
 
-    def _put(self, first: int, last: int) -> FloatArray:
-        """Hands the rows of these worlds to the database and returns the weights of the worlds."""
+    def _elsewhere(self, spans: list[tuple[int, int]], first: Drawn, options: Options) -> bool:
+        """Plays all worlds but those of the first statement in the processes of the joblib backend that was chosen.
+
+        Those of the first were played here; they are played there too, for comparison. False if all have to be played
+        here. When time or Ctrl-C ends it, the worlds count that follow each other without a gap.
+        """
+        stage = self.stage
+        luggage = packed(stage) if self.together and isinstance(stage, DuckDBStage) else None
+        if luggage is None or not isinstance(stage, DuckDBStage):
+            return False
+        state, here = self.rng.bit_generator.state, stage.last_result()
+        drawn = [first, *(self._rows(*span) for span in spans[1:])]
+        pieces = [
+            Piece(pairs_table(world, row), stage.many_worlds(*span))
+            for span, (_, world, row) in zip(spans, drawn, strict=True)
+        ]
+        results: dict[int, Any] = {}
+        try:
+            for place, table in play_elsewhere(luggage, pieces):
+                same = table is not None and table.schema == here.schema
+                if table is None or not same or (place == 0 and bag(table.to_pylist()) != bag(here.to_pylist())):
+                    self.rng.bit_generator.state = state
+                    results.clear()
+                    return False
+                results[place] = table
+                if options.progress is not None:
+                    options.progress(sum(spans[i][1] - spans[i][0] for i in results), self.total)
+                if options.timeout == 0.0 and len(results) < len(spans):
+                    raise SQLTimeout(f"{len(results)} of {len(spans)} statements were done within the time limit")
+            return True
+        finally:
+            place = 1
+            while 0 in results and place in results:
+                stage.keep(results[place])
+                self.weights.append(drawn[place][0])
+                place += 1
+
+    def _rows(self, first: int, last: int) -> Drawn:
+        """The weights of these worlds and the rows that they have."""
         if self.listed:
             weight, present = self.choices.listed(first, last)
         else:
@@ -217,8 +267,7 @@ class _Run:
             world = np.concatenate([world, np.repeat(np.arange(last - first), len(everywhere))])
             row = np.concatenate([row, np.tile(everywhere, last - first)])
         order = np.lexsort((row, world))
-        self.stage.put(first, last, first + world[order], row[order])
-        return weight
+        return weight, first + world[order], row[order]
 
 
 def _played(run: _Run, found: LineageRows, listed: bool, seed: int | None, options: Options) -> Played:

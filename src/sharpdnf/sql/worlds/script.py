@@ -54,6 +54,8 @@ class Script:
 
     parts: tuple[str | Reading, ...]
     tree: exp.Query
+    certain: tuple[Relation, ...] = ()
+    """What else it reads, of whatever kind."""
 
     def readings(self) -> list[Reading]:
         """The places, in order."""
@@ -124,7 +126,9 @@ def make_script(sql: str, catalog: Catalog, uncertain: Mapping[tuple[str, ...], 
         parts = _Writer(tables).cut(text, tree, tables.seen, full=False)
     except RecursionError:
         raise SQLError("the query is nested too deeply: split it by common table expressions") from None
-    return Script(tuple(_merged(parts)), tree)
+    every = [seen for body in (tables.seen, *tables.bodies.values()) for seen in body.values()]
+    certain = {seen.relation.key: seen.relation for seen in every if not seen.touches}
+    return Script(tuple(_merged(parts)), tree, tuple(certain.values()))
 
 
 def _merged(parts: list[str | Reading]) -> Iterator[str | Reading]:

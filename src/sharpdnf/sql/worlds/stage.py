@@ -147,6 +147,13 @@ class _LateralStage:
             self.backend.execute(f"DROP TABLE IF EXISTS {self._target(name)}")
 
 
+def pairs_table(world: IntArray, row: IntArray) -> pa.Table:
+    """Row ``row[i]`` exists in world ``world[i]``, as an Arrow table."""
+    import pyarrow as pa
+
+    return pa.table({WORLD: pa.array(world.astype(np.int32)), "row": pa.array(row.astype(np.int32))})
+
+
 class DuckDBStage(_LateralStage):
     series = f'(SELECT CAST(range AS INTEGER) AS "{WORLD}" FROM system.main.range({{}}, {{}}))'
 
@@ -155,14 +162,28 @@ class DuckDBStage(_LateralStage):
         self._parts: list[pa.Table] = []
 
     def put(self, first: int, last: int, world: IntArray, row: IntArray) -> None:
-        import pyarrow as pa
-
-        pairs = pa.table({WORLD: pa.array(world.astype(np.int32)), "row": pa.array(row.astype(np.int32))})
-        self.backend.register(PAIRS, pairs)
+        self.backend.register(PAIRS, pairs_table(world, row))
         try:
             self._put_rows(self._target(PAIRS))
         finally:
             self.backend.connection.unregister(PAIRS)
+
+    def numbered(self) -> list[tuple[str, str]]:
+        """For each uncertain table: the name that its rows in the worlds get, and its numbered rows as a FROM item."""
+        tables = self.tables.items()
+        return [(f"{WORLD}{self._place[key]}", declared.uncertain.source.sql(self.name)) for key, declared in tables]
+
+    def many_worlds(self, first: int, last: int) -> str:
+        """The SQL of worlds in one statement."""
+        return self._many(first, last)
+
+    def last_result(self) -> pa.Table:
+        """What was kept last."""
+        return self._parts[-1]
+
+    def keep(self, part: pa.Table) -> None:
+        """Keeps the result of worlds that were played elsewhere."""
+        self._parts.append(part)
 
     def play_one(self, world: int) -> None:
         self._parts.append(self.backend.arrow(self._one(world)))
@@ -176,7 +197,7 @@ class DuckDBStage(_LateralStage):
         kept = self._parts[-1]
         mine = kept.filter(pc.equal(kept.column("_l0"), world)).drop_columns(["_l0"])
         alone = self.backend.arrow(self._one(world)).drop_columns(["_l0"])
-        return _bag(mine.to_pylist()) == _bag(alone.to_pylist())
+        return bag(mine.to_pylist()) == bag(alone.to_pylist())
 
     def found(self, shown: int, keys: Sequence[int]) -> LineageRows:
         import pyarrow as pa
@@ -228,7 +249,7 @@ class PostgresStage(_LateralStage):
 
     def agrees(self, world: int) -> bool:
         kept = self.backend.rows(f'SELECT {self._shown()} FROM {self._target(FOUND)} WHERE "_l0" = {world}')
-        return _bag(kept) == _bag([row[1:] for row in self.backend.rows(self._one(world))])
+        return bag(kept) == bag([row[1:] for row in self.backend.rows(self._one(world))])
 
     def found(self, shown: int, keys: Sequence[int]) -> LineageRows:
         source = _lineage_of(self._target(FOUND), shown, keys)
@@ -329,6 +350,6 @@ class SQLiteStage:
             self.backend.execute(f'DROP TABLE IF EXISTS temp."{name}"')
 
 
-def _bag(rows: list[Any]) -> list[str]:
+def bag(rows: list[Any]) -> list[str]:
     """Rows as something that can be compared whatever their order and the types of their values."""
     return sorted(map(repr, rows))
