@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 from sqlglot import exp
 
-from sharpdnf.dnf import DNF
+from sharpdnf.dnf import DNF, IntArray
 from sharpdnf.errors import SQLError
 from sharpdnf.sql.answers import Answers
 from sharpdnf.sql.backends.names import column
@@ -82,7 +82,7 @@ class SummedAnswers(Answers):
         self.route, self.given, self._rows = route, False, int(row[0])
 
     @property
-    def num_clauses(self) -> Any:
+    def num_clauses(self) -> IntArray:
         return np.array([self._rows])
 
     def lineage(self, index: int) -> DNF:

@@ -295,8 +295,10 @@ class DuckDB:
 
     def materialise(self, name: str, relation: Relation, prob: exp.Expr, base: int) -> exp.Expr:
         table = self.temporary(name)
-        self.execute(f"CREATE OR REPLACE TEMP TABLE {table.sql('duckdb')} AS "
-                     f"{numbering(relation, prob, base, 'INTEGER').sql('duckdb')}")  # fmt: skip
+        self.execute(
+            f"CREATE OR REPLACE TEMP TABLE {table.sql('duckdb')} AS "
+            f"{numbering(relation, prob, base, 'INTEGER').sql('duckdb')}"
+        )
         return table
 
     def register(self, name: str, frame: object) -> None:
