@@ -63,9 +63,10 @@ bench-torch: $(VENV)/installed  ## gradients in torch beside KLay, at equal form
 	$(BIN)/python benchmarks/gradients.py
 	$(BIN)/python benchmarks/compiled.py
 
-bench-sql: $(VENV)/installed  ## probabilistic SQL against the rewritten SQL itself
+bench-sql: $(VENV)/installed  ## probabilistic SQL against the rewritten SQL itself, and every way against plain SQL
 	$(BIN)/pip install -q tpchgen-cli
 	$(BIN)/python benchmarks/sql.py
+	$(BIN)/python benchmarks/sql_ways.py
 
 bench-spark: $(VENV)/installed  ## counting on Spark beside DuckDB: lineage, shuffle and counting apart (CLAUSES=1000000)
 	$(BIN)/python benchmarks/spark.py $(CLAUSES)

@@ -44,10 +44,10 @@ TPCH = {
 }
 
 
-def in_turns(actions: dict[str, Callable[[], Any]]) -> dict[str, FloatArray]:
+def in_turns(actions: dict[str, Callable[[], Any]], rounds: int = ROUNDS) -> dict[str, FloatArray]:
     """Processor seconds of every action in each of a few rounds: the machine may be shared."""
     seconds: dict[str, list[float]] = {name: [] for name in actions}
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         for name, action in actions.items():
             start = time.process_time()
             action()
@@ -55,10 +55,16 @@ def in_turns(actions: dict[str, Callable[[], Any]]) -> dict[str, FloatArray]:
     return {name: np.array(times) for name, times in seconds.items()}
 
 
-def graph(nodes: int, edges: int) -> sharpdnf.ProbDB:
+def one_thread() -> duckdb.DuckDBPyConnection:
+    """An empty database that works on one thread, with the same random numbers every time."""
     connection = duckdb.connect(config={"threads": 1})
     connection.execute("SET enable_progress_bar = false")
     connection.execute("SELECT setseed(0.5)")
+    return connection
+
+
+def graph(nodes: int, edges: int) -> sharpdnf.ProbDB:
+    connection = one_thread()
     connection.execute(
         f"CREATE TABLE edge AS SELECT CAST(random() * {nodes} AS INTEGER) AS src, CAST(random() * {nodes} AS INTEGER) "
         f"AS dst, 0.5 * random() AS p FROM range({edges})"
@@ -144,6 +150,19 @@ def memory_of_five_million() -> float:
     return kilobytes * 1024.0
 
 
+def report(lines: list[Row], file_name: str) -> None:
+    """Prints the measurements and writes them down, with the commit and the machine."""
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+    machine = f"{platform.machine()}, {os.cpu_count()} cores"
+    RESULTS.mkdir(exist_ok=True)
+    with open(RESULTS / file_name, "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["commit", "machine", "measurement", "value", "target", "met"])
+        for name, value, target, met in lines:
+            writer.writerow([commit.stdout.strip(), machine, name, f"{value:.3g}", target, met if target else ""])
+            print(f"{name:100s} {value:8.3g}  {target:6s} {('met' if met else 'MISSED') if target else ''}")
+
+
 def main() -> None:
     lines = measure(graph(20_000, 100_000), "random graph", TWO_STEPS, targets=True)
     with tempfile.TemporaryDirectory() as directory:
@@ -152,15 +171,7 @@ def main() -> None:
             lines += measure(db, f"TPC-H, {name}", query, targets=False)
     peak = memory_of_five_million() / 2**30
     lines.append(("peak memory in GiB, 5 million clauses, lineage and counting", peak, "<= 2", peak <= 2.0))
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
-    machine = f"{platform.machine()}, {os.cpu_count()} cores"
-    RESULTS.mkdir(exist_ok=True)
-    with open(RESULTS / "sql.csv", "w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["commit", "machine", "measurement", "value", "target", "met"])
-        for name, value, target, met in lines:
-            writer.writerow([commit.stdout.strip(), machine, name, f"{value:.3g}", target, met if target else ""])
-            print(f"{name:100s} {value:8.3g}  {target:6s} {('met' if met else 'MISSED') if target else ''}")
+    report(lines, "sql.csv")
     print(f"peak memory of this process: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB")
 
 

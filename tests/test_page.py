@@ -183,7 +183,8 @@ def test_a_query_over_its_limit_and_one_that_is_stopped(page: Page, tmp_path: Pa
     page.write("#query", endless)
     page.write("#seconds", "1")
     page.click("#run")
-    assert "did not finish" in page.wait_for("#query-error").text
+    said = page.wait_for("#query-error").text  # by the database, or by the service that ends its process
+    assert "did not finish within" in said or "took longer than" in said
     page.write("#seconds", "30")
     page.click("#run")
     page.wait_for("#progress")

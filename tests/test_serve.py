@@ -115,6 +115,37 @@ def test_answers_are_those_of_the_library(client: Any, session: str) -> None:
     assert streamed[-1][1]["prob"] == expected.prob.tolist() and streamed[-1][1]["final"]
 
 
+def test_coarse_answers_are_not_passed_off_as_what_was_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the time is up in the last round, the answers of the round before come back, and say that they are not met."""
+    from sharpdnf.errors import SQLTimeout
+    from sharpdnf.serve.tablework import TableWork
+
+    seen: list[tuple[str, dict[str, Any]]] = []
+
+    class Watching:
+        def event(self, name: str, value: dict[str, Any]) -> None:
+            seen.append((name, value))
+
+        def progress(self, fraction: float | None, text: str) -> None: ...
+
+    with library() as db:
+        work, real = TableWork(db, Watching()), db.sql
+
+        def slow(query: str, *, epsilon: float, **options: Any) -> Any:
+            if epsilon < 0.2:
+                raise SQLTimeout("late")
+            answers = real(query, epsilon=epsilon, **options)
+            answers.counts.guarantee[0] = "relative"
+            return answers
+
+        monkeypatch.setattr(db, "sql", slow)
+        said = work.query("r", PATHS, {"seconds": 5.0, "epsilon": 0.1}, stream=True)
+        assert said["final"] and said["met"][0] is False and all(said["met"][1:])
+        assert [(name, value["final"]) for name, value in seen] == [("answers", False)] * 2
+        with pytest.raises(SQLTimeout, match="longer than 5 seconds"):
+            work.query("r", PATHS, {"seconds": 5.0, "epsilon": 0.1}, stream=False)
+
+
 def test_a_mounted_table_can_be_read_and_not_deleted(client: Any, session: str) -> None:
     assert client.get(session).json()["tables"][0]["mounted"]
     client.put(f"{session}/tables/city/uncertain", json={"prob": "p"})

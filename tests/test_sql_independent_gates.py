@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from sharpdnf import _native
 from sharpdnf.sql.emit.gates import Gates
-from sharpdnf.sql.emit.independent_gates import at_least, closed_forms
+from sharpdnf.sql.emit.independent_gates import closed_forms
 from sharpdnf.sql.emit.lineage import Rows
 
 
@@ -57,7 +58,33 @@ def test_closed_forms_are_right_wherever_they_are_known() -> None:
 def test_at_least_of_rare_and_of_sure_events() -> None:
     rare = np.full(10, 1e-6)
     ends = np.array([0, 10, 20, 30])
-    true, false = at_least(np.array([10, 3, 1]), ends, np.concatenate([rare, rare, 1.0 - rare]))
+    chances = np.concatenate([rare, rare, 1.0 - rare])
+    true, false = _native.at_least(np.array([10, 3, 1]), ends, np.arange(30, dtype=np.int32), chances)
     assert true[0] == pytest.approx(1e-60, rel=1e-9)
     assert true[1] == pytest.approx(120 * 1e-18 * (1 - 1e-6) ** 7, rel=1e-5) and false[1] == pytest.approx(1.0)
     assert true[2] == pytest.approx(1.0) and false[2] < 1e-50
+
+
+def test_at_least_of_groups_of_any_size() -> None:
+    """Against the whole distribution, folded event by event."""
+    rng = np.random.default_rng(3)
+    sizes = np.arange(1, 60)
+    ends = np.concatenate([[0], np.cumsum(sizes)])
+    prob = rng.random(200)
+    prob[:20] = rng.choice([0.0, 1.0, 1e-9], 20)
+    rows = rng.integers(0, 200, int(ends[-1])).astype(np.int32)
+    needed = rng.integers(1, sizes + 1)
+    true, false = _native.at_least(needed, ends, rows, prob)
+    for g, size in enumerate(sizes):
+        law = np.ones(1)
+        for row in rows[ends[g] : ends[g] + size]:
+            law = np.convolve(law, [1.0 - prob[row], prob[row]])
+        assert true[g] == pytest.approx(law[needed[g] :].sum(), rel=1e-9, abs=1e-300)
+        assert false[g] == pytest.approx(law[: needed[g]].sum(), rel=1e-9, abs=1e-300)
+
+
+def test_at_least_checks_its_arrays() -> None:
+    rows, prob = np.zeros(2, np.int32), np.ones(1)
+    for needed, ends, of in (([3], [0, 2], rows), ([0], [0, 2], rows), ([1], [0, 1], rows), ([1], [0, 2], rows + 1)):
+        with pytest.raises(ValueError):
+            _native.at_least(np.array(needed), np.array(ends), of, prob)

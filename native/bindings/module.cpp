@@ -16,6 +16,7 @@ void bind_generate(nb::module_ &);
 void bind_batch(nb::module_ &);
 void bind_layers(nb::module_ &);
 void bind_lineage(nb::module_ &);
+void bind_tails(nb::module_ &);
 void bind_creation(nb::module_ &);
 void bind_frontier(nb::module_ &);
 void bind_reach(nb::module_ &);
@@ -42,6 +43,7 @@ NB_MODULE(_native, m) {
     bind_batch(m);
     bind_layers(m);
     bind_lineage(m);
+    bind_tails(m);
     bind_creation(m);
     bind_frontier(m);
     bind_reach(m);

@@ -463,6 +463,14 @@ def clause_order(starts: Annotated[NDArray[numpy.int64], dict(shape=(None,), ord
     The order that sorts the clauses of every formula by their literals; empty if they are sorted.
     """
 
+def at_least(needed: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], rows: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], prob: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> tuple[Annotated[NDArray[numpy.float64], dict(shape=(None,))], Annotated[NDArray[numpy.float64], dict(shape=(None,))]]:
+    """
+    P(at least so many of the independent events of each group), and 1 minus it; event i has prob[rows[i]].
+    """
+
+def repeats(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], rows: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], known: int) -> bool:
+    """Whether a row stands twice in one group."""
+
 class CreationScale:
     """
     An upper bound B on P(failure), and the rates that draws below it need.

@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 
 from sharpdnf import _native
-from sharpdnf.dnf import DNF, MAX_VARS, FloatArray, IntArray
+from sharpdnf.dnf import DNF, MAX_VARS, FloatArray, IntArray, LitArray
 from sharpdnf.errors import InvalidFormula
 
 WIDTHS = (3, 5, 8, 13, 21, 34)
@@ -404,7 +404,7 @@ def _draw_seed(rng: np.random.Generator) -> int:
     return int(rng.integers(2**64, dtype=np.uint64))
 
 
-def _build(widths: IntArray, literals: np.ndarray[Any, Any], prob: FloatArray) -> DNF:
+def _build(widths: IntArray, literals: LitArray, prob: FloatArray) -> DNF:
     indptr = np.zeros(len(widths) + 1, dtype=np.int64)
     np.cumsum(widths, out=indptr[1:])
     return DNF.from_arrays(indptr, literals.astype(np.int32), prob)

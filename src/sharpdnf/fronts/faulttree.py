@@ -341,9 +341,16 @@ class FaultTree:
 
 
 def _listed(
-    found: CutSets, names: list[str], chance_of: FloatArray, limit: int, cutoff: float | None, log_q: float,
-    known: bool, *, complete: bool,
-) -> CutSetTable:  # fmt: skip
+    found: CutSets,
+    names: list[str],
+    chance_of: FloatArray,
+    limit: int,
+    cutoff: float | None,
+    log_q: float,
+    known: bool,
+    *,
+    complete: bool,
+) -> CutSetTable:
     prob = chance_of if known else None
     events, chances = [], []
     for variables, chance in found.likeliest(prob) if limit > 0 else ():

@@ -60,9 +60,15 @@ def sampled_importance(circuit: Circuit, epsilon: float, delta: float, rng: Seed
 
 
 def _table(
-    circuit: Circuit, birnbaum: FloatArray, critical: FloatArray, vesely: FloatArray, by: str, given: FloatArray,
-    without: FloatArray, error: FloatArray,
-) -> Table:  # fmt: skip
+    circuit: Circuit,
+    birnbaum: FloatArray,
+    critical: FloatArray,
+    vesely: FloatArray,
+    by: str,
+    given: FloatArray,
+    without: FloatArray,
+    error: FloatArray,
+) -> Table:
     with np.errstate(divide="ignore"):
         columns: Table = {
             "event": np.array(circuit.names or (), dtype=object),

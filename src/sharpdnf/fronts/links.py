@@ -22,8 +22,12 @@ NAMES = {
     "prob": ("prob", "p", "probability", "reliability", "r", "weight"),
 }
 """How the columns of an edge list may be called; otherwise its first three are taken in this order."""
-Row = tuple[str, Any, Any, Any]
+Row = tuple[str, object, object, object]
 """Where a link stands, in words; its two nodes; the probability that it is up."""
+Edges = Any
+"""What holds links: a path, a data frame, a networkx graph, a sparse matrix, an array, or rows (u, v, p)."""
+NodeProb = Mapping[Any, float] | float | None
+"""The probability that nodes work: of some by their name, or one for all; None if all work for certain."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,7 +66,7 @@ class LinkNetwork:
             raise InvalidNetwork(f"the {role} {node!r:.80} is not in the network: its nodes are {shown}") from None
 
 
-def read_network(edges: Any, *, directed: bool = False, node_prob: Any = None) -> LinkNetwork:
+def read_network(edges: Edges, *, directed: bool = False, node_prob: NodeProb = None) -> LinkNetwork:
     """A network from whatever holds its links.
 
     ``edges`` is a path to a CSV or Parquet file, a data frame, a networkx graph, a scipy sparse matrix of
@@ -70,7 +74,7 @@ def read_network(edges: Any, *, directed: bool = False, node_prob: Any = None) -
     work, or is one number for all. A networkx graph says itself whether it is directed, and its nodes may have an
     attribute ``prob``.
     """
-    nodes: Iterable[Any] = ()
+    nodes: Iterable[object] = ()
     if isinstance(edges, LinkNetwork):
         network = replace(edges, directed=edges.directed or directed)
     elif hasattr(edges, "is_directed") and hasattr(edges, "edges"):
@@ -92,7 +96,7 @@ def read_network(edges: Any, *, directed: bool = False, node_prob: Any = None) -
     return network if node_prob is None else _with_nodes(network, node_prob)
 
 
-def _build(rows: Iterable[Row], directed: bool, nodes: Iterable[Any] = ()) -> LinkNetwork:
+def _build(rows: Iterable[Row], directed: bool, nodes: Iterable[object] = ()) -> LinkNetwork:
     """Numbers the nodes in the order in which they come; ``nodes`` come first, and need not have links."""
     number: dict[Hashable, int] = {}
     for node in nodes:
@@ -108,7 +112,7 @@ def _build(rows: Iterable[Row], directed: bool, nodes: Iterable[Any] = ()) -> Li
     return LinkNetwork(tuple(number), *ends, np.array(prob), np.ones(len(number)), directed)
 
 
-def _name(node: Any, where: str) -> Hashable:
+def _name(node: object, where: str) -> Hashable:
     try:
         plain = _plain(node)
         hash(plain)
@@ -119,7 +123,7 @@ def _name(node: Any, where: str) -> Hashable:
     return plain
 
 
-def _plain(node: Any) -> Hashable:
+def _plain(node: object) -> Hashable:
     """Numbers of numpy and of data frames become Python's, so that 3 and np.int64(3) are one node."""
     value: Hashable = node.item() if isinstance(node, np.generic) else node
     return int(value) if isinstance(value, float) and value.is_integer() else value
@@ -135,7 +139,7 @@ def _probability(value: Any, where: str) -> float:
     return p
 
 
-def _with_nodes(network: LinkNetwork, node_prob: Any) -> LinkNetwork:
+def _with_nodes(network: LinkNetwork, node_prob: Mapping[Any, float] | float) -> LinkNetwork:
     values = np.ones(network.num_nodes)
     if isinstance(node_prob, Mapping):
         for node, p in node_prob.items():
@@ -147,7 +151,7 @@ def _with_nodes(network: LinkNetwork, node_prob: Any) -> LinkNetwork:
     return replace(network, node_prob=values)
 
 
-def _from_rows(rows: Any) -> Iterator[Row]:
+def _from_rows(rows: Iterable[Any]) -> Iterator[Row]:
     try:
         numbered = enumerate(rows)
     except TypeError:
@@ -217,7 +221,7 @@ def _columns(frame: Any) -> list[Any]:
     return [frame[names[place]] for place in _places(names, "the frame")]
 
 
-def _places(columns: Iterable[Any], where: str) -> tuple[int, int, int]:
+def _places(columns: Iterable[object], where: str) -> tuple[int, int, int]:
     """Where the two nodes and the probability stand, by the names of the columns."""
     names = [str(column).strip().lower() for column in columns]
     found = []

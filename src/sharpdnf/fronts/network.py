@@ -30,7 +30,7 @@ from sharpdnf.errors import InvalidNetwork, LimitError
 from sharpdnf.estimate import Estimate, Limit, check_tolerance
 from sharpdnf.fronts.connection import STATES, Promise, answer_connection, draw_worlds
 from sharpdnf.fronts.frontier import Budget, Question, Solved, solve
-from sharpdnf.fronts.links import LinkNetwork, read_network
+from sharpdnf.fronts.links import Edges, LinkNetwork, NodeProb, read_network
 
 Table = dict[str, Any]
 GUARANTEES = ("exact", "relative", "additive", "bounds")
@@ -40,12 +40,12 @@ KEPT_NODES = 20_000_000
 
 
 def reliability(
-    edges: Any,
+    edges: Edges,
     source: Hashable = None,
     target: Hashable = None,
     terminals: Iterable[Hashable] | None = None,
     directed: bool = False,
-    node_prob: Any = None,
+    node_prob: NodeProb = None,
     *,
     hops: int | None = None,
     guarantee: str | None = None,
@@ -116,10 +116,10 @@ def _checked_hops(hops: int | None) -> int | None:
 
 
 def reached(
-    edges: Any,
+    edges: Edges,
     source: Hashable,
     directed: bool = False,
-    node_prob: Any = None,
+    node_prob: NodeProb = None,
     *,
     hops: int | None = None,
     guarantee: str | None = None,
@@ -212,10 +212,10 @@ class Expectation:
 
 
 def expected_reached(
-    edges: Any,
+    edges: Edges,
     source: Hashable,
     directed: bool = False,
-    node_prob: Any = None,
+    node_prob: NodeProb = None,
     *,
     hops: int | None = None,
     guarantee: str | None = None,
@@ -262,12 +262,12 @@ def expected_reached(
 
 
 def importance(
-    edges: Any,
+    edges: Edges,
     source: Hashable = None,
     target: Hashable = None,
     terminals: Iterable[Hashable] | None = None,
     directed: bool = False,
-    node_prob: Any = None,
+    node_prob: NodeProb = None,
     *,
     hops: int | None = None,
     timeout: float | None = None,
@@ -296,13 +296,13 @@ def importance(
 
 
 def strengthen(
-    edges: Any,
+    edges: Edges,
     k: int,
     source: Hashable = None,
     target: Hashable = None,
     terminals: Iterable[Hashable] | None = None,
     directed: bool = False,
-    node_prob: Any = None,
+    node_prob: NodeProb = None,
     *,
     to: float = 1.0,
     hops: int | None = None,
@@ -339,13 +339,13 @@ def strengthen(
 
 
 def draw(
-    edges: Any,
+    edges: Edges,
     path: str | Path,
     source: Hashable = None,
     target: Hashable = None,
     terminals: Iterable[Hashable] | None = None,
     directed: bool = False,
-    node_prob: Any = None,
+    node_prob: NodeProb = None,
     *,
     hops: int | None = None,
     timeout: float | None = None,
@@ -377,5 +377,11 @@ def _diagram(question: Question, timeout: float | None) -> Solved:
 
 
 __all__ = [
-    "Expectation", "draw", "expected_reached", "importance", "reached", "reliability", "strengthen",
-]  # fmt: skip
+    "Expectation",
+    "draw",
+    "expected_reached",
+    "importance",
+    "reached",
+    "reliability",
+    "strengthen",
+]

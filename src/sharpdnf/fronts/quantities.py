@@ -13,11 +13,14 @@ from statistics import NormalDist
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from sharpdnf.dnf import FloatArray
 from sharpdnf.fronts.safexml import Place
 
 Value = float | FloatArray
+Draw = Callable[..., FloatArray]
+"""Draws a random deviate: (rng, size, the values of its parameters) -> float64[size]."""
 MAX_TESTS = 10_000_000
 """The most periodic tests that may fall into a mission time."""
 
@@ -146,7 +149,7 @@ def is_random(expression: Expression, parameters: Mapping[str, Expression]) -> b
 # --- what the operations do ---------------------------------------------------------------------------------------
 
 
-def _where(condition: Any, value: Any, otherwise: Any = math.nan) -> Value:
+def _where(condition: npt.ArrayLike, value: npt.ArrayLike, otherwise: npt.ArrayLike = math.nan) -> Value:
     out = np.where(condition, value, otherwise).astype(np.float64)
     return float(out) if out.ndim == 0 else out
 
@@ -214,7 +217,7 @@ def _periodic_test(*args: Value) -> Value:
     return _where(sound, 1.0 - (last @ state)[..., 0, 0])
 
 
-def _life(rate: Any, repair: Any, t: Any, shape: tuple[int, ...]) -> FloatArray:
+def _life(rate: Value, repair: Value, t: FloatArray, shape: tuple[int, ...]) -> FloatArray:
     """[..., 3, 3]: where (working, failed, in repair) go within t hours between tests."""
     rate, repair = (np.broadcast_to(np.asarray(x, dtype=np.float64), shape) for x in (rate, repair))
     out = np.zeros((*shape, 3, 3))
@@ -230,7 +233,7 @@ def _life(rate: Any, repair: Any, t: Any, shape: tuple[int, ...]) -> FloatArray:
     return out
 
 
-def _power(matrix: FloatArray, exponent: Any) -> FloatArray:
+def _power(matrix: FloatArray, exponent: FloatArray) -> FloatArray:
     """Raises each matrix to its own power, by repeated squaring."""
     out = np.broadcast_to(np.eye(3), matrix.shape)
     left = exponent.astype(np.int64)
@@ -251,7 +254,7 @@ def _switch(*args: Value) -> Value:
 # --- random deviates: (mean, draw) --------------------------------------------------------------------------------
 
 
-def _check(condition: Any, message: str) -> None:
+def _check(condition: npt.ArrayLike, message: str) -> None:
     if not np.all(condition):
         raise ValueError(message)
 
@@ -321,17 +324,17 @@ def _histogram_draw(rng: np.random.Generator, size: int, *args: Value) -> FloatA
     return out
 
 
-def _checked(mean: Callable[..., Value], draw: Callable[..., Any]) -> tuple[Callable[..., Value], Callable[..., Any]]:
+def _checked(mean: Callable[..., Value], draw: Draw) -> tuple[Callable[..., Value], Draw]:
     """The two functions of a deviate, where drawing checks the parameters as the mean does."""
 
-    def drawn(rng: np.random.Generator, size: int, *args: Value) -> Any:
+    def drawn(rng: np.random.Generator, size: int, *args: Value) -> FloatArray:
         mean(*args)
         return draw(rng, size, *args)
 
     return mean, drawn
 
 
-DEVIATES: dict[str, tuple[Callable[..., Value], Callable[..., Any]]] = {
+DEVIATES: dict[str, tuple[Callable[..., Value], Draw]] = {
     "uniform-deviate": _checked(_uniform_mean, lambda rng, size, low, high: rng.uniform(low, high, size)),
     "normal-deviate": _checked(_normal_mean, lambda rng, size, mean, sigma: rng.normal(mean, sigma, size)),
     "lognormal-deviate": _checked(
@@ -376,10 +379,14 @@ OPERATIONS |= {
 OPERATIONS |= {
     name: (2, 2, _fold(function))
     for name, function in {
-        "eq": np.equal, "df": np.not_equal, "lt": np.less, "gt": np.greater, "leq": np.less_equal,
+        "eq": np.equal,
+        "df": np.not_equal,
+        "lt": np.less,
+        "gt": np.greater,
+        "leq": np.less_equal,
         "geq": np.greater_equal,
     }.items()
-}  # fmt: skip
+}
 OPERATIONS |= {name: (2, 2, mean) for name, (mean, _) in DEVIATES.items()}
 OPERATIONS["lognormal-deviate"] = (2, 3, _lognormal_mean)
 OPERATIONS["histogram"] = (3, MANY, _histogram_mean)

@@ -28,12 +28,17 @@ LARGER_CELLS = ((0, 1, 2, 3), (0, 1, 3), (0, 3), (1, 3), (3,))
 """The axes in which formulas must be alike, from strict to loose: the first that finds enough of them is taken."""
 CALIBRATION: dict[str, dict[str, int]] = {
     "paper": {
-        "structure": 654, "structure-code": 654, "size-10000": 116, "size-15000": 116, "size-code": 116,
-        "fully-privileged": 163, "uniform": 163,
+        "structure": 654,
+        "structure-code": 654,
+        "size-10000": 116,
+        "size-15000": 116,
+        "size-code": 116,
+        "fully-privileged": 163,
+        "uniform": 163,
     },
     "t2": {"structure": 327, "structure-code": 163, "size-10000": 58, "size-code": 29},
     "t32": {"structure": 163, "size-10000": 15},
-}  # fmt: skip
+}
 """How many formulas of each set the intervals of a network come from; their seed is not that of the tables."""
 CALIBRATION_SEED = 1
 

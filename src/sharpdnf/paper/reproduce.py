@@ -38,12 +38,19 @@ GROUPS: dict[str, tuple[str, ...]] = {
 """What can be asked for, and the sets of formulas it needs."""
 SUBSETS: dict[str, dict[str, int]] = {
     "paper": {
-        "train": 327, "structure": 1308, "size-10000": 116, "size-15000": 116, "fully-privileged": 327, "uniform": 327,
-        "structure-code": 327, "size-code": 58, **dict.fromkeys(OUTSIDE, 100),
+        "train": 327,
+        "structure": 1308,
+        "size-10000": 116,
+        "size-15000": 116,
+        "fully-privileged": 327,
+        "uniform": 327,
+        "structure-code": 327,
+        "size-code": 58,
+        **dict.fromkeys(OUTSIDE, 100),
     },
     "t2": {"train": 163, "structure": 327, "size-10000": 58, "size-15000": 58},
     "t32": {"train": 41, "structure": 163, "size-10000": 15, "size-15000": 15},
-}  # fmt: skip
+}
 """How many formulas of each set are measured, by network, unless everything is asked for. A network that is not named
 here is measured like ``paper``."""
 

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 from sqlglot import exp
@@ -172,15 +173,23 @@ class TableWork:
         coarse = [e for e in COARSE if e > 1.5 * options["epsilon"]] if stream else []
         if options["guarantee"] not in (None, "relative", "additive"):
             coarse = []
+        answers: Answers | None = None
         with warnings.catch_warnings(record=True) as heard, _late(options["timeout"]):
             warnings.simplefilter("always")
             for epsilon in [*coarse[:2], options["epsilon"]]:
                 left = max(0.0, deadline - time.monotonic())
-                answers = self.db.sql(query, progress=progress, **{**options, "epsilon": epsilon, "timeout": left})
-                sure = bool(np.isin(answers.counts.guarantee.astype(str), ["exact"]).all()) and answers.met
-                if sure or epsilon == options["epsilon"]:
+                try:
+                    answers = self.db.sql(query, progress=progress, **{**options, "epsilon": epsilon, "timeout": left})
+                except (SQLTimeout, duckdb.InterruptException):
+                    if answers is None:
+                        raise
+                    answers.counts.met &= answers.counts.guarantee == "exact"  # the rest is coarser than was asked
+                    break
+                exact = bool((answers.counts.guarantee == "exact").all()) and answers.met
+                if exact or epsilon == options["epsilon"]:
                     break
                 self.watcher.event("answers", {"run": run, "final": False, **shown(answers)})
+        assert answers is not None, "the last round answers or raises"
         self.runs[run] = TableRun(answers)
         while len(self.runs) > RUNS:
             self.runs.popitem(last=False)
@@ -273,8 +282,6 @@ class TableWork:
 @contextmanager
 def _late(seconds: float) -> Iterator[None]:
     """Says in one way that the time was up, whoever noticed it."""
-    import duckdb
-
     try:
         yield
     except (SQLTimeout, duckdb.InterruptException):
@@ -330,8 +337,6 @@ def sql_name(name: str) -> str:
 
 def read_file(path: str, form: str, most: int) -> pa.Table:
     """The rows of a CSV or Parquet file, by a database of its own that can read this file and nothing else."""
-    import duckdb
-
     reader = {"csv": "read_csv", "parquet": "read_parquet"}[form]
     quiet = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false", "temp_directory": ""}
     with duckdb.connect(config={**quiet, "threads": "1"}) as connection:

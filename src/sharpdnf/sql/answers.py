@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from sharpdnf.circuit import Circuit
-from sharpdnf.dnf import DNF, IntArray
+from sharpdnf.dnf import DNF, FloatArray, IntArray
 from sharpdnf.errors import SQLError, did_you_mean, needs_extra
 from sharpdnf.sql.backends.columns import readable
 from sharpdnf.sql.backends.protocol import Clauses, LineageRows
@@ -117,7 +117,7 @@ class Answers:
         return self.route
 
     @property
-    def prob(self) -> Any:
+    def prob(self) -> FloatArray:
         """float64[answers]: the probabilities."""
         return self.counts.prob
 
@@ -154,7 +154,7 @@ class Answers:
         return pa.table([values for _, values in named], names=[name for name, _ in named])
 
     @property
-    def num_clauses(self) -> Any:
+    def num_clauses(self) -> IntArray:
         """int64[answers]: size of the lineage; 0 for an aggregate over no row."""
         return np.concatenate([self._formulas.num_clauses, [0]])[self._formula_of_answer]
 

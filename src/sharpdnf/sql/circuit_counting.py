@@ -21,6 +21,7 @@ from sharpdnf.estimate import Estimate
 from sharpdnf.sql.counting import Counts, Options
 from sharpdnf.sql.emit.circuit_batch import Circuits
 from sharpdnf.sql.emit.independent_gates import closed_forms
+from sharpdnf.sql.emit.tails import Tails
 
 ROUNDING = 1e-12
 """Relative error of a closed form beyond its factors', as an interval that surely holds."""
@@ -50,6 +51,14 @@ def count_circuits(batch: Circuits, options: Options) -> Counts:
         if options.progress is not None and place % 64 == 63:
             options.progress(size - len(todo) + place + 1, size)
     return counts
+
+
+def count_tails(batch: Tails) -> Counts:
+    """The probability of every answer that is a tail of independent events."""
+    prob, size = batch.prob(), len(batch)
+    low, high = prob * (1.0 - ROUNDING), np.minimum(1.0, prob * (1.0 + ROUNDING))
+    promise, engine = (np.full(size, word, dtype=object) for word in ("exact", "closed form"))
+    return Counts(prob, low, high, promise, engine, np.ones(size, dtype=bool))
 
 
 def _stream(seed: int, number: int) -> int:

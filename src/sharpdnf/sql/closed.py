@@ -238,9 +238,13 @@ def _none(ways: Alternatives, group: int) -> float:
 
 
 def _spread(
-    aggregate: Aggregate, ways: Alternatives, measures: FloatArray, exists: FloatArray, absent: FloatArray,
+    aggregate: Aggregate,
+    ways: Alternatives,
+    measures: FloatArray,
+    exists: FloatArray,
+    absent: FloatArray,
     order: IntArray,
-) -> Spread:  # fmt: skip
+) -> Spread:
     """The distribution of one aggregate in the groups ``order``, given that they exist.
 
     The folded distribution also covers the worlds in which no row of the group exists, with the value of an empty

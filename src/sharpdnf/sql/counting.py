@@ -17,6 +17,7 @@ from sharpdnf.engines.many import count_many
 from sharpdnf.sql.backends.protocol import Clauses
 from sharpdnf.sql.emit.circuit_batch import Conditioned, Countable, some
 from sharpdnf.sql.emit.lineage import select
+from sharpdnf.sql.emit.tails import Tails
 
 Progress = Callable[[int, int], None]
 SUMMARY = "summary"
@@ -82,9 +83,11 @@ def count_batch(batch: Countable, options: Options) -> Counts:
     if not len(batch):
         return empty()
     if not isinstance(batch, Batch):
-        from sharpdnf.sql.circuit_counting import count_circuits
+        from sharpdnf.sql.circuit_counting import count_circuits, count_tails
         from sharpdnf.sql.evidence import count_conditioned
 
+        if isinstance(batch, Tails):
+            return count_tails(batch)
         return count_conditioned(batch, options) if isinstance(batch, Conditioned) else count_circuits(batch, options)
     table = count_many(
         in_order(batch),

@@ -23,11 +23,12 @@ from sharpdnf.sql.closed import ClosedPlan, plan_closed
 from sharpdnf.sql.closed import answer as closed_answers
 from sharpdnf.sql.counting import SUMMARY, Counts, Options, Progress, certain, count_some
 from sharpdnf.sql.declarations import Declarations
-from sharpdnf.sql.distributions import read_groups
-from sharpdnf.sql.emit.circuit_batch import AnyFormulas, CircuitFormulas, Countable, formulas_of
+from sharpdnf.sql.distributions import Groups, read_groups
+from sharpdnf.sql.emit.circuit_batch import AnyFormulas, CircuitFormulas, Circuits, Countable, formulas_of
 from sharpdnf.sql.emit.events import Events
 from sharpdnf.sql.emit.lineage import Rows
 from sharpdnf.sql.emit.stages import Decision, statements
+from sharpdnf.sql.emit.tails import tails_of
 from sharpdnf.sql.evidence import Evidence, Given, as_evidence, check_possible, conditioned, parts_of
 from sharpdnf.sql.expected import expected_values
 from sharpdnf.sql.limits import watched
@@ -37,19 +38,22 @@ from sharpdnf.sql.plan import Plan, make_plan
 from sharpdnf.sql.planned import Planned
 from sharpdnf.sql.probability import RowProbability, read_probability
 from sharpdnf.sql.reach import Links, Reach, make_reach, network_answers, read_links
-from sharpdnf.sql.refusal import refuse
 from sharpdnf.sql.rewrite.context import NUMBER
 from sharpdnf.sql.spoken import Spoken, check_groups, finish, read_spoken
 from sharpdnf.sql.summed import SummedAnswers, summed
+from sharpdnf.sql.tails import with_tail
 from sharpdnf.sql.topk import decide
-from sharpdnf.sql.uncertain import COPY, UncertainRow
+from sharpdnf.sql.uncertain import COPY, Declared, UncertainRow
 from sharpdnf.sql.ways import CIRCUIT, CLOSED, LINEAGE, NETWORK, WORLDS, Route, choose
-from sharpdnf.sql.worlds.play import NotKeptApart, play
+from sharpdnf.sql.worlds.evidence import Player, play_given
+from sharpdnf.sql.worlds.play import NotKeptApart, Played, play
 from sharpdnf.sql.worlds.played_answers import group_answers, row_answers
 from sharpdnf.sql.worlds.script import Script, make_script
 
 ATTEMPTS = 5
 """How often a query is planned anew because a table got other columns meanwhile."""
+Ran = tuple[Plan, LineageRows | Placed, Events | None, IntArray]
+"""The plan of a query, its rows, its events, and those that must hold by the evidence."""
 
 
 class ProbDB:
@@ -184,10 +188,25 @@ class ProbDB:
             self._planned.keep((query, way, options.aggregates), found, self.declared.tables)
         return found
 
+    def _under_evidence(
+        self, query: str, options: Options, chosen: Any, route: Route, evidence: Sequence[Evidence]
+    ) -> tuple[Any, Route]:
+        """The same plan if it and all evidence have a lineage, else the query in worlds."""
+        reason = "it does not take evidence"
+        if isinstance(chosen, Plan) and not chosen.expected:
+            try:
+                for entry in evidence:
+                    make_plan(entry.sql, self.backend, self.declared.uncertain())
+                return chosen, route
+            except UnsupportedSQL as error:
+                reason = f"the evidence has no lineage: {error}"
+        return (chosen, route) if route.way == WORLDS else self._choose(query, options, WORLDS, route.refused(reason))
+
     def _plan(self, query: str, *, circuits: bool) -> Plan:
         """As ``make_plan``; a name that only the rewriter does not find is no mistake of the query's."""
         try:
-            return make_plan(query, self.backend, self.declared.uncertain(), circuits=circuits)
+            plan = make_plan(query, self.backend, self.declared.uncertain(), circuits=circuits)
+            return with_tail(query, plan, self.backend, self.declared.uncertain()) if plan.steps else plan
         except UnknownColumn as error:
             if self.backend.describe(standing(query, self.backend.dialect)) is None:
                 raise
@@ -242,9 +261,7 @@ class ProbDB:
             for name in made:
                 self.backend.execute(dialect.drop.format(name))
 
-    def _lineage(
-        self, again: Callable[[], Plan], plan: Plan, evidence: tuple[Evidence, ...] = ()
-    ) -> tuple[Plan, LineageRows | Placed, Events | None, IntArray]:
+    def _lineage(self, again: Callable[[], Plan], plan: Plan, evidence: tuple[Evidence, ...] = ()) -> Ran:
         """The plan of a query, its rows, its events and those that must hold by the evidence, of one moment.
 
         Where lineage may be too large for one machine, the rows stay where they are if answers are counted one by one.
@@ -271,6 +288,23 @@ class ProbDB:
             plan = again()
         raise SQLError("the uncertain tables change faster than the query can be planned")
 
+    def _tails(self, query: str, plan: Plan, rows: Plan) -> tuple[Ran | None, CircuitFormulas | None]:
+        """As ``_lineage`` with the formulas, for a plan with a tail; None if the rows are not independent."""
+
+        def again() -> Plan:
+            tail = self._plan(query, circuits=True).tail
+            if tail is None:
+                raise SQLError("the uncertain tables have changed while the query was planned: ask it again")
+            return tail[0]
+
+        _, found, _, parts = self._lineage(again, rows)
+        assert plan.tail is not None and isinstance(found, LineageRows)
+        tails = tails_of(found, plan.tail[1], self.known_rows())
+        if tails is None:
+            return None, None
+        batch, possible = tails
+        return (plan, found, None, parts), CircuitFormulas(batch, possible, np.diff(found.indptr)[possible])
+
     def _links(self, query: str, reach: Reach) -> tuple[Reach, Links]:
         """The network that a recursion asks about, of one moment; UnsupportedSQL if the rows are none."""
         for _ in range(ATTEMPTS):
@@ -281,36 +315,59 @@ class ProbDB:
             reach = make_reach(query, self.backend, self.declared.uncertain())
         raise SQLError("the uncertain tables change faster than the query can be planned")
 
-    def _worlds(self, spoken: Spoken, script: Script, options: Options, route: Route) -> Answers:
+    def _worlds(
+        self, spoken: Spoken, script: Script, options: Options, route: Route, evidence: Sequence[Evidence] = ()
+    ) -> Answers:
         """Plays the worlds of a query, about the data of one moment."""
         together = True
         summary = options.aggregates == SUMMARY or spoken.expected
         groups = read_groups(script.tree, self.backend) if summary else None
         check_groups(spoken, groups)
+        keys = list(groups.keys) if groups is not None else []
+        known = [make_script(entry.sql, self.backend, self.declared.uncertain()) for entry in evidence]
         for _ in range(ATTEMPTS):
-            copies = {self.declared.tables[reading.key].copy for reading in script.readings()}
+            read = list(dict.fromkeys(r.key for each in (script, *known) for r in each.readings()))
+            copies = sorted(self.declared.tables[key].copy for key in read)
             try:
                 with self.backend.snapshot():
                     with watched(self.backend, options.timeout):
-                        current = self.declared.bring_up_to_date(f"{spoken.core} {' '.join(sorted(copies))}")
+                        texts = [spoken.core, *(entry.sql for entry in evidence), *copies]
+                        current = self.declared.bring_up_to_date(" ".join(texts))
                     if current is not None:
-                        tables = {reading.key: self.declared.tables[reading.key] for reading in script.readings()}
-                        played = play(
-                            self.backend, script, tables, lambda d: np.arange(len(d.prob)), options, route,
-                            list(groups.keys) if groups is not None else [], together=together,
-                        )  # fmt: skip
-                        if groups is not None:
-                            grouped = group_answers(played, groups, script.tree, self, route)
-                            return finish(grouped, spoken, groups.keys, self.backend)
-                        rows = row_answers(played, script.tree, self, route)
-                        return finish(rows, spoken, range(len(rows.labels)), self.backend)
+                        tables = {key: self.declared.tables[key] for key in read}
+                        query = self._player(script, keys, tables, route, together=together)
+                        given = [(self._player(each, [], tables, route, together=together), entry)
+                                 for each, entry in zip(known, evidence, strict=True)]  # fmt: skip
+                        played = play_given(query, given, options) if given else query(options, 1)
+                        return self._shown(played, groups, script, spoken, route, given=bool(given))
             except NotKeptApart:
                 together = False
                 continue
             with watched(self.backend, options.timeout):
                 self.refresh()
                 script = make_script(spoken.core, self.backend, self.declared.uncertain())
+                known = [make_script(entry.sql, self.backend, self.declared.uncertain()) for entry in evidence]
         raise SQLError("the uncertain tables change faster than the query can be planned")
+
+    def _player(
+        self, script: Script, keys: list[int], tables: dict[tuple[str, ...], Declared], route: Route, *, together: bool
+    ) -> Player:
+        return lambda asked, times: play(
+            self.backend, script, tables, lambda d: np.arange(len(d.prob)), asked, route, keys, together=together,
+            times=times,
+        )  # fmt: skip
+
+    def _shown(
+        self, played: Played, groups: Groups | None, script: Script, spoken: Spoken, route: Route, *, given: bool
+    ) -> Answers:
+        """What was played as answers."""
+        if groups is not None:
+            found = finish(group_answers(played, groups, script.tree, self, route), spoken, groups.keys, self.backend)
+        else:
+            rows = row_answers(played, script.tree, self, route)
+            found = finish(rows, spoken, range(len(rows.labels)), self.backend)
+        found.given = given
+        return found
 
     # ---- asking
 
@@ -378,16 +435,19 @@ class ProbDB:
             self._check_open()
             chosen, route = self._choose(query, options, way)
             evidence = (*self._evidence, *as_evidence(given, given_not))
-            if evidence and not isinstance(chosen, Plan):
-                refuse("evidence for a query without lineage", route.refusals[-1][1] if route.refusals else "")
-            ran = None
+            if evidence:
+                chosen, route = self._under_evidence(query, options, chosen, route, evidence)
+            ran, tails = None, None
             if isinstance(chosen, Plan) and chosen.steps:
                 try:
-                    ran = self._lineage(lambda: self._plan(query, circuits=True), chosen, evidence)
+                    in_place = self.backend.dialect.counts_in_place
+                    if chosen.tail is not None and not evidence and engine == "auto" and not in_place:
+                        ran, tails = self._tails(query, chosen, chosen.tail[0])
+                        chosen = chosen if ran else self._plan(query, circuits=True)  # tables may have been read anew
+                    ran = ran or self._lineage(lambda: self._plan(query, circuits=True), chosen, evidence)
                 except UnsupportedSQL as error:  # only the rows tell how many different sums there are
-                    if evidence:
-                        raise
-                    chosen, route = self._choose(query, options, way, route.refused(str(error)))
+                    after = route.refused(str(error))
+                    chosen, route = self._choose(query, options, WORLDS if evidence else way, after)
             if isinstance(chosen, ClosedPlan):
                 try:
                     return self._by_closed_forms(read_spoken(query, self.backend), chosen, route, options)
@@ -412,16 +472,14 @@ class ProbDB:
             return network_answers(self, chosen, links, options, route)
         if isinstance(chosen, Script):
             with self.backend.lock:
-                return self._worlds(read_spoken(query, self.backend), chosen, options, route)
+                return self._worlds(read_spoken(query, self.backend), chosen, options, route, evidence)
         assert isinstance(found, LineageRows)
-        formulas = formulas_of(found, events, known)
+        formulas = tails or formulas_of(found, events, known)
         batch: Countable = formulas.batch
         if evidence:
             assert events is not None
-            if plan.expected:
-                refuse("an expected value given evidence", "ask for the probabilities of the rows")
             check_possible(events.gates, parts, known, options)
-            assert isinstance(formulas, CircuitFormulas)
+            assert isinstance(formulas, CircuitFormulas) and isinstance(formulas.batch, Circuits)
             batch = conditioned(events.gates, formulas.batch.outputs, parts, known)
         if plan.always:  # COUNT without GROUP BY has one answer in every world
             counts, kept = certain(1), np.array([0 if len(formulas.batch) else -1])

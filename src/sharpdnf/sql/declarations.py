@@ -267,7 +267,7 @@ class Declarations:
         """Those rows of which the database can still tell what they were."""
         known: dict[int, UncertainRow] = {}
         tables = list(self.tables.values())
-        present = self._backend.present([copy_path(self._backend, declared.copy) for declared in tables])
+        present = self._backend.present([declared.place for declared in tables])
         for declared, there in zip(tables, present, strict=True):
             moved = declared.version is not None and self._backend.version() != declared.version
             if moved or there is None:

@@ -116,9 +116,12 @@ class Spread:
 
         kind = self.values.type
         return bool(
-            pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
-            or pa.types.is_boolean(kind) or pa.types.is_null(kind)
-        )  # fmt: skip
+            pa.types.is_integer(kind)
+            or pa.types.is_floating(kind)
+            or pa.types.is_decimal(kind)
+            or pa.types.is_boolean(kind)
+            or pa.types.is_null(kind)
+        )
 
     def floats(self) -> FloatArray:
         """float64[entries]: NULL is nan."""
@@ -201,14 +204,19 @@ class AggregateAnswers(Answers):
     """One row a group: its columns, mean, standard deviation and quantiles of each aggregate, then prob."""
 
     def __init__(
-        self, labels: tuple[str, ...], values: pa.Table, counts: Counts, spreads: list[Spread], database: ProbDB,
+        self,
+        labels: tuple[str, ...],
+        values: pa.Table,
+        counts: Counts,
+        spreads: list[Spread],
+        database: ProbDB,
         route: Route,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.labels, self.counts, self.spreads = labels, counts, spreads
         self._values, self._database, self._expected, self.route = values.columns, database, [], route
 
     @property
-    def num_clauses(self) -> Any:
+    def num_clauses(self) -> IntArray:
         return np.zeros(len(self), dtype=np.int64)
 
     def arrow(self) -> pa.Table:

@@ -84,7 +84,7 @@ def conditioned(gates: Gates, outputs: IntArray, parts: IntArray, rows: Rows) ->
     same whichever other answers are counted with it.
     """
     if (parts == gates.false).any():
-        _impossible()
+        impossible()
     parts = np.unique(parts[parts != gates.true])
     component, owner = _components(rows_below(gates, parts, rows))
     places: dict[tuple[int, ...], int] = {}
@@ -130,7 +130,7 @@ def check_possible(gates: Gates, parts: IntArray, rows: Rows, options: Options) 
     whole = conditioned(gates, parts, parts, rows).below
     counts = count_circuits(whole, options.replace(guarantee="bounds", progress=None))
     if (counts.upper <= 0.0).any():
-        _impossible()
+        impossible()
 
 
 def count_conditioned(batch: Conditioned, options: Options) -> Counts:
@@ -145,7 +145,7 @@ def count_conditioned(batch: Conditioned, options: Options) -> Counts:
         )
     below = count_circuits(batch.below, asked.replace(progress=None, numbers=batch.numbers))
     if (below.upper <= 0.0).any():
-        _impossible()
+        impossible()
     above = count_circuits(batch.joint, asked)
     of = batch.of
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -168,5 +168,6 @@ def _promise(both: set[str]) -> str:
     return "bounds" if both <= {"exact", "bounds"} else "interval"
 
 
-def _impossible() -> NoReturn:
+def impossible() -> NoReturn:
+    """The error for evidence of probability 0."""
     raise SQLError("the evidence is impossible: it has probability 0, so nothing can be said given it")

@@ -8,10 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from sharpdnf.dnf import FloatArray, IntArray
-from sharpdnf.sql.backends.protocol import LineageRows
+from sharpdnf.sql.backends.protocol import Clauses, LineageRows
 from sharpdnf.sql.backends.rows import sorted_keys
 from sharpdnf.sql.counting import Options, count_with_progress
-from sharpdnf.sql.emit.lineage import Rows, build
+from sharpdnf.sql.emit.lineage import Rows, build, possible
+
+ROUNDING = 4e-16
+"""Relative error of one multiplication, with room to spare."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,19 +45,64 @@ def expected_values(
     """One entry per expected value of the select list; arrays have one entry per answer."""
     answer_of_clause = np.repeat(np.arange(len(found.indptr) - 1), np.diff(found.indptr))
     starts, first, order = sorted_keys([answer_of_clause, *found.identity.T])
+    rows = _row_probabilities(found.clauses.take(order), starts, answer_of_clause[first], known, options)
     answer_of_row, measure_of_row = answer_of_clause[first], found.measures[first]
-    formulas = build(found.clauses.take(order), starts, known)
-    answer_of_row, measure_of_row = answer_of_row[formulas.possible], measure_of_row[formulas.possible]
-    most = int(np.bincount(answer_of_row).max(initial=1))
-    counts = count_with_progress(formulas.batch, options.replace(delta=options.delta / most))
-    met = np.bincount(answer_of_row, weights=~counts.met, minlength=answers) == 0
+    met = np.bincount(answer_of_row, weights=~rows.met, minlength=answers) == 0
     result = []
     for _, label, measure in values:
         x = np.ones(len(answer_of_row)) if measure is None else measure_of_row[:, measure]
-        ends = np.minimum(x * counts.lower, x * counts.upper), np.maximum(x * counts.lower, x * counts.upper)
+        ends = np.minimum(x * rows.lower, x * rows.upper), np.maximum(x * rows.lower, x * rows.upper)
         value, lower, upper = (
-            np.bincount(answer_of_row, weights=w, minlength=answers).astype(np.float64)
-            for w in (x * counts.prob, *ends)
+            np.bincount(answer_of_row, weights=w, minlength=answers).astype(np.float64) for w in (x * rows.prob, *ends)
         )
         result.append(Expected(label, value, lower, upper, met))
+    return result
+
+
+@dataclass(slots=True)
+class _Rows:
+    """P(row exists) of every result row, its bounds, and whether they keep their guarantee."""
+
+    prob: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    met: npt.NDArray[np.bool_]
+
+
+def _row_probabilities(
+    clauses: Clauses, starts: IntArray, answer_of_row: IntArray, known: Rows, options: Options
+) -> _Rows:
+    """Row r exists iff one of its clauses ``starts[r]`` to ``starts[r + 1] - 1`` does. One clause is a product."""
+    count, single = len(starts) - 1, np.diff(starts) == 1
+    if options.engine != "auto":  # that engine is to count every row
+        single = np.zeros(count, dtype=bool)
+    found = _Rows(np.zeros(count), np.zeros(count), np.zeros(count), np.ones(count, dtype=bool))
+    alone = starts[:-1][single]
+    found.prob[single] = _products(clauses, known)[alone]
+    slack = ROUNDING * (np.diff(clauses.indptr)[alone] + 1)
+    found.lower[single] = found.prob[single] * (1.0 - slack)
+    found.upper[single] = np.minimum(1.0, found.prob[single] * (1.0 + slack))
+    rest = np.flatnonzero(~single)
+    if len(rest):
+        sizes = np.diff(starts)[rest]
+        ends = np.concatenate([[0], np.cumsum(sizes)])
+        place = np.repeat(starts[:-1][rest] - ends[:-1], sizes) + np.arange(int(ends[-1]))
+        formulas = build(clauses.take(place), ends, known)
+        most = int(np.bincount(answer_of_row[rest]).max(initial=1))
+        counts = count_with_progress(formulas.batch, options.replace(delta=options.delta / most))
+        rest = rest[formulas.possible]  # the others never exist
+        found.prob[rest], found.lower[rest], found.upper[rest] = counts.prob, counts.lower, counts.upper
+        found.met[rest] = counts.met
+    return found
+
+
+def _products(clauses: Clauses, known: Rows) -> FloatArray:
+    """The probability of every clause: its rows are independent, unless two of one block make it impossible."""
+    result = np.ones(len(clauses))
+    some = np.flatnonzero(np.diff(clauses.indptr))
+    row = clauses.literals >> 1
+    if len(some):
+        result[some] = np.multiply.reduceat(known.prob[row], clauses.indptr[some])
+    if known.blocked and bool((known.block[row] >= 0).any()):
+        result[~possible(clauses, known)] = 0.0
     return result

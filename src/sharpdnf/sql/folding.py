@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
 
 import numpy as np
 
@@ -64,6 +63,8 @@ class RowGroup:
 
 Law = tuple[IntArray, FloatArray]
 """Different values in order, and their probabilities."""
+AggregateLaw = tuple[IntArray | FloatArray, FloatArray, float]
+"""The values of an aggregate in order, their probabilities, and the probability of NULL."""
 
 
 def fold(first: Law, second: Law) -> Law:
@@ -106,19 +107,19 @@ def _absent(choices: list[tuple[IntArray, FloatArray]]) -> float:
     return float(np.prod([max(0.0, 1.0 - float(prob.sum())) for _, prob in choices]))
 
 
-def _count(group: RowGroup) -> tuple[Any, FloatArray, float]:
+def _count(group: RowGroup) -> AggregateLaw:
     values, prob = total(group.choices(lambda rows: int(group.there[rows].sum())))
     return values, prob, 0.0
 
 
-def _sum(group: RowGroup) -> tuple[Any, FloatArray, float]:
+def _sum(group: RowGroup) -> AggregateLaw:
     choices = group.choices(lambda rows: int(group.whole[rows].sum()))
     values, prob = total(choices)
     null = _absent(choices)
     return values, np.where(values == 0, prob - null, prob), null
 
 
-def _avg(group: RowGroup) -> tuple[Any, FloatArray, float]:
+def _avg(group: RowGroup) -> AggregateLaw:
     """Sum and count as one whole number: sum * most + count."""
     most = int(group.there[group.ways.row[group.ways.row_indptr[group.span.start] :]].sum()) + 1
     largest = int(np.abs(group.whole).sum())
@@ -154,17 +155,23 @@ def _largest(choices: list[tuple[IntArray, FloatArray]]) -> tuple[IntArray, Floa
     return values, np.diff(np.concatenate([[null], most])), null
 
 
-def _max(group: RowGroup) -> tuple[Any, FloatArray, float]:
+def _max(group: RowGroup) -> AggregateLaw:
     return _largest(group.choices(lambda rows: int(group.whole[rows].max())))
 
 
-def _min(group: RowGroup) -> tuple[Any, FloatArray, float]:
+def _min(group: RowGroup) -> AggregateLaw:
     values, prob, null = _largest(group.choices(lambda rows: -int(group.whole[rows].min())))
     return -values[::-1], prob[::-1], null
 
 
-DISTRIBUTIONS: dict[str, Callable[[RowGroup], tuple[Any, FloatArray, float]]] = {
-    "count": _count, "sum": _sum, "avg": _avg, "max": _max, "min": _min, "bool_or": _max, "bool_and": _min,
+DISTRIBUTIONS: dict[str, Callable[[RowGroup], AggregateLaw]] = {
+    "count": _count,
+    "sum": _sum,
+    "avg": _avg,
+    "max": _max,
+    "min": _min,
+    "bool_or": _max,
+    "bool_and": _min,
     "every": _min,
-}  # fmt: skip
+}
 """(values in order, their probabilities, the probability of NULL) of each aggregate in one group."""

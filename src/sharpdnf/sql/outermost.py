@@ -240,8 +240,10 @@ class Taker:
         if isinstance(node, exp.Func) and not is_scalar_extreme(node, self.catalog.dialect):
             name = (node.name if isinstance(node, exp.Anonymous) else node.sql_name()).lower()
             if not windowed and name in self.catalog.functions().aggregates:
-                refuse(f"the aggregate {name}() of prob() in {where}", "expected_count() adds probabilities "
-                       f"up; or write {name}(prob()) OVER (PARTITION BY ...)")  # fmt: skip
+                refuse(
+                    f"the aggregate {name}() of prob() in {where}",
+                    f"expected_count() adds probabilities up; or write {name}(prob()) OVER (PARTITION BY ...)",
+                )
 
 
 def _resolved(node: ExprT, aliases: Aliases) -> ExprT:

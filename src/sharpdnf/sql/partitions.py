@@ -23,7 +23,7 @@ from sharpdnf.sql.absorbed import LEAST, without_superfluous
 from sharpdnf.sql.backends.protocol import LineageRows, Shape
 from sharpdnf.sql.backends.spark_rows import lineage_rows, new_answers
 from sharpdnf.sql.counting import Options, count_batch
-from sharpdnf.sql.emit.circuit_batch import AnyFormulas, CircuitFormulas, Countable, formulas_of
+from sharpdnf.sql.emit.circuit_batch import AnyFormulas, Circuits, Countable, formulas_of
 from sharpdnf.sql.emit.events import Events
 from sharpdnf.sql.emit.lineage import Rows
 from sharpdnf.sql.evidence import conditioned
@@ -110,8 +110,8 @@ class Work:
         parts = None if self.events is None else self.events.value[1]
         if parts is None:
             return formulas.batch
-        assert isinstance(formulas, CircuitFormulas), "evidence comes with events"
         batch = formulas.batch
+        assert isinstance(batch, Circuits), "evidence comes with events"
         return conditioned(batch.gates, batch.outputs, parts, batch.rows)
 
     def lightened(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

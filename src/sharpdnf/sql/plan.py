@@ -72,6 +72,8 @@ class Plan:
     computed: Computed = field(default_factory=Computed)
     steps: tuple[Step, ...] = ()
     """What runs first where the query negates: tables of candidates (``emit/stages.py``)."""
+    tail: tuple[Plan, int] | None = None
+    """The rows to ask for instead, and how many of them an answer needs, where nothing else decides (``tails.py``)."""
 
     @property
     def last(self) -> int | None:
@@ -150,7 +152,7 @@ def _make_plan(
     if not circuits and not query.positive:
         refuse("absence, or an aggregate in a condition, over uncertain rows,", "its lineage is no disjunction of rows")
     stages = lifting(context)
-    rows, whole, _ = _emitted(context, positive(stages, query), made=stages.made)
+    rows, whole, _ = emitted(context, positive(stages, query), made=stages.made)
     names = [column.label for column in rows.columns]
     labels, places, named = _shown(names, asked)
     certain = not uncertain_rows and not asked.speaks
@@ -220,7 +222,7 @@ def _computed(asked: Outermost, keys: tuple[SortKey, ...], names: list[str]) -> 
     )
 
 
-def _emitted(
+def emitted(
     context: Binding, query: Query, *, expected: bool = False, made: list[tuple[str, exp.Query]] | None = None
 ) -> tuple[Rewritten, exp.Query, tuple[tuple[str, exp.Query], ...]]:
     """A bound query rewritten and written: the rows, the SQL, and temporary tables to make first."""
@@ -277,6 +279,17 @@ def _position(expression: exp.Expr, named: Named) -> str | None:
     """The column that a number in GROUP BY or ORDER BY means, counted from 1 in the select list."""
     position = int(expression.this) if isinstance(expression, exp.Literal) and expression.is_int else 0
     return named[position - 1][1] if 1 <= position <= len(named) else None
+
+
+def rows_told_apart(select: exp.Query, shape: Shape) -> bool:
+    """Whether every row of an emitted SELECT is there iff the uncertain rows that it names are, for no other reason:
+    they are among what tells the rows of the result apart."""
+    if not isinstance(select, exp.Select) or select.args.get("with_"):
+        return False
+    items = {item.alias: item.unalias() for item in select.expressions}
+    _, _, lineage, identity = shape.names()
+    known = [items[name] for name in identity]
+    return bool(lineage) and all(items[n] in known and isinstance(items[n], exp.Column) for n in lineage)
 
 
 @dataclass(slots=True)
@@ -356,7 +369,7 @@ def _plan_expected(tree: exp.Select, tables: Tables, asked: Outermost) -> Plan:
     rows.set("group", None)
     rows.set("expressions", [*(key.copy() for key in keys), *measures] or [exp.Literal.number(1)])
     context = binding(tables)
-    found, whole, numbered = _emitted(context, bind_query(context, rows, Environment(), None), expected=True)
+    found, whole, numbered = emitted(context, bind_query(context, rows, Environment(), None), expected=True)
     names = [column.label for column in found.columns[: len(keys)]]
     labels, places, _ = _shown(names, asked)
     bare = [i for i, item in enumerate(tree.expressions) if item.alias.startswith(COMPUTED)]

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sharpdnf.sql.backends.protocol import Backend
+from sharpdnf.sql.closed import ClosedPlan
 from sharpdnf.sql.plan import Plan
 from sharpdnf.sql.uncertain import Declared
 from sharpdnf.sql.ways import Route
@@ -41,6 +42,15 @@ def _copies(declared: Mapping[tuple[str, ...], Declared]) -> tuple[str, ...]:
     return tuple(d.copy for d in declared.values())
 
 
+def _rows(plan: object) -> Plan | None:
+    """The plan of the rows that a plan asks for; None if it needs stages, whose tables change the catalog's state."""
+    if isinstance(plan, ClosedPlan):
+        return plan.rows
+    if not isinstance(plan, Plan):
+        return None
+    return plan.tail[0] if plan.tail is not None else None if plan.steps else plan
+
+
 class Planned:
     """The plans of one ProbDB."""
 
@@ -49,7 +59,7 @@ class Planned:
         self._kept: OrderedDict[Key, _Kept] = OrderedDict()
         self._state: object = None
         self.last: Plan | None = None
-        """The plan that ``get`` returned last, if it returned one: no relation has changed since that plan was made."""
+        """The plan of the rows that ``get`` has just given: no relation has changed since it was made."""
 
     def forget(self) -> None:
         """Forgets all plans, because every table may have other columns now."""
@@ -67,13 +77,13 @@ class Planned:
         self._state = self._backend.state(kept.names)
         if self._state is None or self._state != kept.state or _copies(declared) != kept.copies:
             return None
-        self.last = kept.found[0]
+        self.last = _rows(kept.found[0])
         return kept.found
 
     def keep(self, key: Key, found: tuple[Any, Route], declared: Mapping[tuple[str, ...], Declared]) -> None:
-        """Remembers the plan of a query; only plans by lineage without stages are kept."""
+        """Remembers the plan of a query whose rows are asked for by one statement, without stages."""
         names = self._backend.looked_up()
-        if not names or not isinstance(found[0], Plan) or found[0].steps:
+        if not names or _rows(found[0]) is None:
             return
         before = self._kept.get(key)
         state = self._state if before is not None and names <= before.names else None

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Never
 import numpy as np
 
 from sharpdnf import errors
-from sharpdnf.dnf import DNF
+from sharpdnf.dnf import DNF, IntArray
 from sharpdnf.engines.registry import refuse_options
 from sharpdnf.errors import SQLError, SQLTimeout
 from sharpdnf.estimate import check_tolerance
@@ -280,9 +280,10 @@ class SandboxAnswers(Answers):
         return self._table
 
     @property
-    def num_clauses(self) -> Any:
+    def num_clauses(self) -> IntArray:
         """As ``Answers.num_clauses``."""
-        return self._table.column("num_clauses").to_numpy()
+        found: IntArray = self._table.column("num_clauses").to_numpy()
+        return found
 
     def lineage(self, index: int) -> DNF:
         """As ``Answers.lineage``."""

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 from sqlglot import exp
 
-from sharpdnf.dnf import DNF
+from sharpdnf.dnf import DNF, IntArray
 from sharpdnf.errors import SQLError
 from sharpdnf.sql.answers import Answers
 from sharpdnf.sql.backends.names import column
 from sharpdnf.sql.counting import certain
 from sharpdnf.sql.expected import Expected
-from sharpdnf.sql.plan import Plan
+from sharpdnf.sql.plan import Plan, rows_told_apart
 from sharpdnf.sql.uncertain import COPY
 from sharpdnf.sql.ways import Route
 
@@ -35,14 +35,12 @@ def summed(plan: Plan, prob_of_copy: Mapping[str, str], dialect: str) -> str | N
     select = plan.query
     if not plan.always or plan.labels or plan.steps or plan.computed.wanted:
         return None
-    if not isinstance(select, exp.Select) or select.args.get("with_"):
-        return None
+    if not rows_told_apart(select, plan.shape):
+        return None  # a row may exist for several reasons
+    assert isinstance(select, exp.Select)
     items = {item.alias: item.unalias() for item in select.expressions}
-    _, measures, lineage, identity = plan.shape.names()
+    _, measures, lineage, _ = plan.shape.names()
     rows = [items[name] for name in lineage]
-    known = [items[name] for name in identity]
-    if not rows or not all(row in known and isinstance(row, exp.Column) for row in rows):
-        return None  # a row may exist in several ways, so its probability is no product
     sources = [select.args["from_"].this, *(join.this for join in select.args.get("joins") or ())]
     copies = {source.alias: COPY.findall(source.sql()) for source in sources}
     read = [copies.get(row.table, []) for row in rows if isinstance(row, exp.Column)]
@@ -82,7 +80,7 @@ class SummedAnswers(Answers):
         self.route, self.given, self._rows = route, False, int(row[0])
 
     @property
-    def num_clauses(self) -> Any:
+    def num_clauses(self) -> IntArray:
         return np.array([self._rows])
 
     def lineage(self, index: int) -> DNF:

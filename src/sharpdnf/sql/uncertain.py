@@ -71,6 +71,8 @@ class Declared:
     """int64[rows]: the block of each row, numbered from 0 within the table; -1 where rows are independent."""
     copy: str
     """The name of the temporary table with the numbered rows, which no other reading uses."""
+    place: tuple[str, ...]
+    """The full name of that table."""
     layout: Layout
     kind: str | None
     """What the relation was when it was declared, such as "table" or "view"; None if it was not found."""
@@ -140,6 +142,7 @@ def _numbered(
         raise UncertainTableError(f"with {relation.path[-1]} there are {MOST_ROWS} uncertain rows or more")
     declared = Declared(
         relation.path[-1], Uncertain(relation, source, p.hidden), p, columns, base, probabilities, blocks, copy,
+        copy_path(backend, copy),
         layout(backend, relation), backend.present([relation.path])[0], backend.version(),
     )  # fmt: skip
     if columns:
@@ -176,8 +179,8 @@ def check_present(backend: Backend, declared: Sequence[Declared], *, planned: bo
     that query reads: under a new name its rows would count as certain.
     """
     here = len(declared)
-    copies = [copy_path(backend, d.copy) for d in declared]
-    found = backend.present([*(d.uncertain.relation.path for d in declared), *copies], fresh=not planned)
+    paths = [d.uncertain.relation.path for d in declared]
+    found = backend.present([*paths, *(d.place for d in declared)], fresh=not planned)
     for d, kind in zip(declared, found[:here], strict=True):
         if kind is None or (planned and kind != d.kind):
             raise SQLError(

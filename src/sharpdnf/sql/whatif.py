@@ -18,6 +18,7 @@ from sharpdnf.sensitivity import Influence, compile_within, exact_influence
 from sharpdnf.sql.backends.protocol import Clauses
 from sharpdnf.sql.emit.circuit_batch import Circuits
 from sharpdnf.sql.emit.lineage import Rows, build
+from sharpdnf.sql.emit.tails import Tails
 from sharpdnf.sql.explain import influences
 from sharpdnf.sql.uncertain import SLACK
 
@@ -65,10 +66,9 @@ class WhatIf:
         return found
 
     @classmethod
-    def of_circuit(cls, circuits: Circuits, number: int, known: Rows) -> WhatIf:
+    def of_circuit(cls, circuits: Circuits | Tails, number: int, known: Rows) -> WhatIf:
         """An answer whose lineage negates."""
-        output = circuits.outputs[number : number + 1]
-        return cls(lambda rows: circuits.gates.circuit(output, rows), known)
+        return cls(lambda rows: circuits.circuit(number, rows), known)
 
     _clauses: Clauses | None = None
 

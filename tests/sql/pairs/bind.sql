@@ -106,4 +106,4 @@ refused: 'a' beside GROUP BY is not supported: it is not a function of the group
 -- a file in FROM
 SELECT a FROM 'pairs.parquet'
 -->
-refused: 'pairs.parquet' is a file, which a query cannot name: write db.register('pairs', 'pairs.parquet'), with prob= if its rows are uncertain, and FROM pairs
+refused: 'pairs.parquet' is a file, which a query cannot name: write db.register('pairs', 'pairs.parquet'), with prob= if its rows are uncertain (on the command line --table pairs=pairs.parquet), and FROM pairs

@@ -143,7 +143,7 @@ function picture(asked, said, available) {
   const width = Math.max(320, available), height = Math.max(340, Math.min(560, 0.62 * width));
   const place = new Map(said.nodes.map((node) => [node.name, [MARGIN + node.x * (width - 2 * MARGIN), 24 + (1 - node.y) * (height - 48)]]));
   const ends = new Set([asked.source, asked.target, ...(asked.terminals ?? [])].filter((name) => name !== undefined));
-  const radius = Math.max(3.5, Math.min(9, 120 / Math.sqrt(said.nodes.length)));
+  const radius = Math.max(3.5, Math.min(9, width / 80, 120 / Math.sqrt(said.nodes.length)));
   const most = mostOf(said);
   const byImportance = said.edges.map((link, i) => ({ ...link, i })).sort((a, b) => (a.importance ?? 0) - (b.importance ?? 0));
   const links = byImportance.map((link) => linkLine(link, place, most, asked.directed, radius));

@@ -74,8 +74,8 @@ class DuckDB:
         self._watched: frozenset[str] = frozenset()
         """The names that ``present`` was asked about last. They are listed together with those of the next query."""
         self._looked_up: set[str] = set()
-        self._transaction: int | None = None
-        """The number of the transaction of the statement by which ``state`` has just been asked."""
+        self._open: bool | None = None
+        """Whether a transaction was open when ``state`` was asked just now; None if it was not asked."""
         self._last: dict[str, Listed] = {}
         """What was listed for the last query."""
         self._in_snapshot = False
@@ -185,7 +185,7 @@ class DuckDB:
         if not tables or self._functions.views is None:
             return None
         views = [row for row in self._functions.views if lower(row[2]) in every]
-        self._transaction = tables[0][-1]
+        self._open = tables[0][-1] == self._functions.transaction
         tables = [row[:-1] for row in tables]
         self._last = {name: {} for name in every}
         for row in [*tables, *views]:
@@ -295,8 +295,10 @@ class DuckDB:
 
     def materialise(self, name: str, relation: Relation, prob: exp.Expr, base: int) -> exp.Expr:
         table = self.temporary(name)
-        self.execute(f"CREATE OR REPLACE TEMP TABLE {table.sql('duckdb')} AS "
-                     f"{numbering(relation, prob, base, 'INTEGER').sql('duckdb')}")  # fmt: skip
+        self.execute(
+            f"CREATE OR REPLACE TEMP TABLE {table.sql('duckdb')} AS "
+            f"{numbering(relation, prob, base, 'INTEGER').sql('duckdb')}"
+        )
         return table
 
     def register(self, name: str, frame: object) -> None:
@@ -373,8 +375,8 @@ class DuckDB:
         An error aborts a transaction of DuckDB, even one while a name is looked up.
         """
         number = f"SELECT {OWN}txid_current()"
-        before, self._transaction = self._transaction, None
-        if self.rows(number)[0][0] == (self.rows(number)[0][0] if before is None else before):
+        open_, self._open = self._open, None
+        if self.rows(number) == self.rows(number) if open_ is None else open_:
             yield
             return
         self.execute("BEGIN TRANSACTION")

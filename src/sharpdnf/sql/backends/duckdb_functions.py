@@ -87,6 +87,8 @@ class FunctionList:
         self._known: Listing | None = None
         self.views: list[View] | None = None
         """The views of the connection when the stamp was looked at last."""
+        self.transaction: int | None = None
+        """The number of the transaction in which they were listed."""
         self._last = self._step = 0
 
     def last(self) -> Listing:
@@ -160,12 +162,13 @@ class FunctionList:
         try:
             self.connection.execute(f"CREATE OR REPLACE TEMP VIEW {STAMP} AS SELECT 1 AS x")
             found = self.connection.execute(
-                "SELECT database_name, schema_name, view_name, true, view_oid, column_count, temporary FROM "
-                "system.main.duckdb_views() WHERE NOT internal"
+                "SELECT database_name, schema_name, view_name, true, view_oid, column_count, temporary, "
+                "system.main.txid_current() FROM system.main.duckdb_views() WHERE NOT internal"
             ).fetchall()
         except duckdb.Error:
             self.views = None
             return None
-        self.views = [row for row in found if row[2] != STAMP]
+        self.transaction = found[0][-1] if found else None
+        self.views = [row[:-1] for row in found if row[2] != STAMP]
         stamps = [row[4] for row in found if row[2] == STAMP and row[6]]
         return int(stamps[0]) if stamps else None

@@ -134,8 +134,10 @@ class PostgreSQL:
         )
         if not found:
             return None
-        if self.rows(f"SELECT 1 FROM pg_catalog.pg_class WHERE oid = {int(found[0][0])} AND relrowsecurity AND "
-                     "pg_catalog.row_security_active(oid)"):  # fmt: skip
+        if self.rows(
+            f"SELECT 1 FROM pg_catalog.pg_class WHERE oid = {int(found[0][0])} AND relrowsecurity AND "
+            "pg_catalog.row_security_active(oid)"
+        ):
             refuse(f"the table {'.'.join(parts)!r} under row security", "its policies can read other tables")
         return self._relation(found[0])
 
@@ -218,8 +220,9 @@ class PostgreSQL:
         table = self.temporary(name)
         target = table.sql("postgres")
         self.execute(f"DROP TABLE IF EXISTS {target}")
-        self.execute(f"CREATE TEMP TABLE {quoted(name).sql('postgres')} AS "
-                     f"{numbering(relation, prob, base).sql('postgres')}")  # fmt: skip
+        self.execute(
+            f"CREATE TEMP TABLE {quoted(name).sql('postgres')} AS {numbering(relation, prob, base).sql('postgres')}"
+        )
         self.execute(f"ANALYZE {target}")
         return table
 

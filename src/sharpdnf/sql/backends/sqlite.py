@@ -224,10 +224,13 @@ class SQLite:
             sql = f"(SELECT _m.{ROW_ID}, {columns} FROM {plain} AS _t JOIN {target} AS _m ON _m._rid = _t.{rowid})"
             return exp.maybe_parse(sql, dialect="sqlite")
         if self.collates():
-            refuse(f"the uncertain relation {relation.path[-1]!r}",
-                   "it has no row numbers and a copy of it would lose its collations")  # fmt: skip
-        self.execute(f"CREATE TEMP TABLE {quoted(name).sql('sqlite')} AS "
-                     f"{numbering(relation, prob, base).sql('sqlite')}")  # fmt: skip
+            refuse(
+                f"the uncertain relation {relation.path[-1]!r}",
+                "it has no row numbers and a copy of it would lose its collations",
+            )
+        self.execute(
+            f"CREATE TEMP TABLE {quoted(name).sql('sqlite')} AS {numbering(relation, prob, base).sql('sqlite')}"
+        )
         bare = self.untyped(f"SELECT * FROM {plain}", len(relation.columns))
         return recopied(table, list(relation.columns), bare, ROW_ID)
 
@@ -301,8 +304,10 @@ class SQLite:
         schemas = {schema for schema, _ in self._databases()}
         for schema in {path[0] for path in paths} & schemas:
             names = ", ".join(exp.Literal.string(lower(path[1])).sql("sqlite") for path in paths)
-            rows = self.rows(f"SELECT lower(name), type FROM {self._schema_table(schema)} WHERE type IN ('table', "
-                             f"'view') AND lower(name) IN ({names})")  # fmt: skip
+            rows = self.rows(
+                f"SELECT lower(name), type FROM {self._schema_table(schema)} WHERE type IN ('table', "
+                f"'view') AND lower(name) IN ({names})"
+            )
             kinds.update({(schema, name): kind for name, kind in rows})
         return [kinds.get((path[0], lower(path[1]))) for path in paths]
 

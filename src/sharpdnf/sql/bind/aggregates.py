@@ -21,12 +21,21 @@ from sharpdnf.sql.refusal import refuse
 
 COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
 MIRRORED: dict[type[exp.Binary], type[exp.Binary]] = {
-    exp.GT: exp.LT, exp.GTE: exp.LTE, exp.LT: exp.GT, exp.LTE: exp.GTE,
-}  # fmt: skip
+    exp.GT: exp.LT,
+    exp.GTE: exp.LTE,
+    exp.LT: exp.GT,
+    exp.LTE: exp.GTE,
+}
 KINDS: dict[str, Kind] = {
-    "count": "count", "sum": "sum", "avg": "avg", "min": "min", "max": "max", "bool_or": "bool_or",
-    "bool_and": "bool_and", "every": "bool_and",
-}  # fmt: skip
+    "count": "count",
+    "sum": "sum",
+    "avg": "avg",
+    "min": "min",
+    "max": "max",
+    "bool_or": "bool_or",
+    "bool_and": "bool_and",
+    "every": "bool_and",
+}
 INSTEAD = "compare aggregates, their sums, differences and products with each other and with numbers"
 
 

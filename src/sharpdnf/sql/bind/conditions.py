@@ -21,8 +21,13 @@ from sharpdnf.sql.parse.allowed import check_structure
 from sharpdnf.sql.refusal import refuse
 
 NEGATED: dict[type[exp.Binary], type[exp.Binary]] = {
-    exp.EQ: exp.NEQ, exp.NEQ: exp.EQ, exp.GT: exp.LTE, exp.LTE: exp.GT, exp.LT: exp.GTE, exp.GTE: exp.LT,
-}  # fmt: skip
+    exp.EQ: exp.NEQ,
+    exp.NEQ: exp.EQ,
+    exp.GT: exp.LTE,
+    exp.LTE: exp.GT,
+    exp.LT: exp.GTE,
+    exp.GTE: exp.LT,
+}
 
 
 @dataclass(frozen=True, slots=True)

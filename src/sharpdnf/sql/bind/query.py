@@ -189,10 +189,8 @@ def _group_keys(
     if group.args.get("all"):
         return []
     listed = [
-        e
-        for part in group.expressions
-        for e in (part.expressions if isinstance(part, exp.Tuple) else [part.unnest()])
-    ]  # fmt: skip
+        e for part in group.expressions for e in (part.expressions if isinstance(part, exp.Tuple) else [part.unnest()])
+    ]
     keys = [_group_key(context, expression, items, env, scope) for expression in listed]
     if not keys:
         refuse("GROUP BY ()", "the empty group exists in every world")

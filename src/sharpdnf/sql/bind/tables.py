@@ -232,7 +232,7 @@ def _missing(name: str) -> str:
     if f".{ending.lower()}".endswith(FILES):
         return (
             f"{name!r} is a file, which a query cannot name: write db.register({stem!r}, {name!r}), with prob= if its "
-            f"rows are uncertain, and FROM {stem}"
+            f"rows are uncertain (on the command line --table {stem}={name}), and FROM {stem}"
         )
     return f"no table or view {name!r} in the database"
 

@@ -12,6 +12,7 @@ from sharpdnf.sql.backends.protocol import LineageRows
 from sharpdnf.sql.emit.events import Events
 from sharpdnf.sql.emit.gates import Gates
 from sharpdnf.sql.emit.lineage import Formulas, Rows, build, select
+from sharpdnf.sql.emit.tails import Tails
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +30,11 @@ class Circuits:
         """These answers."""
         return Circuits(self.gates, self.outputs[wanted], self.rows)
 
-    def circuit(self, number: int) -> tuple[Circuit, IntArray]:
-        """The circuit of one answer over its own variables, and the uncertain row behind each (-1: none)."""
-        return self.gates.circuit(self.outputs[number : number + 1], self.rows)
+    def circuit(self, number: int, rows: Rows | None = None) -> tuple[Circuit, IntArray]:
+        """The circuit of one answer over its own variables, and the uncertain row behind each (-1: none).
+
+        ``rows`` are the same rows with other probabilities."""
+        return self.gates.circuit(self.outputs[number : number + 1], rows or self.rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,7 @@ class Conditioned:
         return Conditioned(self.joint.take(wanted), self.below.take(used), place, self.numbers[used])
 
 
-Countable = Batch | Circuits | Conditioned
+Countable = Batch | Circuits | Conditioned | Tails
 """What the counting takes: an entry for each answer."""
 
 
@@ -62,7 +65,7 @@ Countable = Batch | Circuits | Conditioned
 class CircuitFormulas:
     """As ``Formulas`` for DNFs: one circuit per answer."""
 
-    batch: Circuits
+    batch: Circuits | Tails
     possible: IntArray
     """Which of the answers asked for can be there at all, in order."""
     num_clauses: IntArray

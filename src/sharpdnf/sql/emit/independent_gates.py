@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from sharpdnf import _native
 from sharpdnf.circuit import AND, ATLEAST, NOT
 from sharpdnf.dnf import FloatArray, IntArray
 from sharpdnf.sql.emit.gates import Gates, Layer, distinct
@@ -133,7 +134,8 @@ def _layer(found: Closed, supports: _Supports, layer: Layer, mine: IntArray) -> 
     p, q = found.true[inputs], found.false[inputs]
     if layer.kind == ATLEAST:
         needed = layer.arg[gate - layer.first]
-        found.true[gate], found.false[gate] = at_least(needed, np.concatenate([[0], np.cumsum(widths)]), p)
+        ends = np.concatenate([[0], np.cumsum(widths)])
+        found.true[gate], found.false[gate] = _native.at_least(needed, ends, inputs.astype(np.int32), found.true)
     elif layer.exclusive:
         found.true[gate] = np.minimum(1.0, np.bincount(place, weights=p, minlength=len(gate)))
         found.false[gate] = 1.0 - found.true[gate]
@@ -152,46 +154,3 @@ def _product(group: IntArray, p: FloatArray, q: FloatArray, count: int) -> tuple
         logs = np.where(q < 0.5, np.log1p(-np.minimum(q, 0.5)), np.log(p))
     total = np.minimum(np.add.reduceat(logs, starts), 0.0)
     return np.exp(total), -np.expm1(total)
-
-
-def at_least(needed: IntArray, indptr: IntArray, prob: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """(P(at least ``needed`` of the events of each group), 1 minus it) for independent events.
-
-    The number of events is carried up to the smaller of ``needed`` and the number of failures that are too many.
-    """
-    count = len(needed)
-    widths = np.diff(indptr)
-    true, false = np.zeros(count), np.zeros(count)
-    turned = needed > (widths + 1) // 2  # at least k of n are true iff at most n - k are false
-    bound = np.where(turned, widths - needed + 1, needed)
-    for cut in np.unique(bound):
-        mine = np.flatnonzero(bound == cut)
-        fewer, more = _split(int(cut), indptr[mine], widths[mine], prob, turned[mine])
-        true[mine] = np.where(turned[mine], fewer, more)
-        false[mine] = np.where(turned[mine], more, fewer)
-    return true, false
-
-
-def _split(
-    cut: int, starts: IntArray, widths: IntArray, prob: FloatArray, turned: npt.NDArray[np.bool_]
-) -> tuple[FloatArray, FloatArray]:
-    """(P(fewer than ``cut`` of a group's events happen), P(at least so many)); if ``turned``, of those that fail.
-
-    Both are sums of what is positive, so that neither loses digits.
-    """
-    order = np.argsort(-widths, kind="stable")
-    starts, widths, turned = starts[order], widths[order], turned[order]
-    state = np.zeros((cut, len(starts)))
-    state[0], reached = 1.0, np.zeros(len(starts))
-    for step in range(int(widths[0]) if len(widths) else 0):
-        open_ = int(np.searchsorted(-widths, -step))  # those with more than ``step`` events stand first
-        p = prob[starts[:open_] + step]
-        p = np.where(turned[:open_], 1.0 - p, p)
-        part = state[:, :open_]
-        moved = part * p
-        reached[:open_] += moved[-1]
-        part *= 1.0 - p
-        part[1:] += moved[:-1]
-    fewer, more = np.empty(len(starts)), np.empty(len(starts))
-    fewer[order], more[order] = np.minimum(state.sum(axis=0), 1.0), np.minimum(reached, 1.0)
-    return fewer, more

@@ -142,8 +142,11 @@ def check_call(node: exp.Func, functions: Functions) -> None:
     if name in functions.row_makers:
         refuse(f"{name}()", "it makes rows or columns")
     if name in functions.aggregates:
-        refuse(f"the aggregate {name}()", "its value depends on which uncertain rows exist; over them only "
-               "expected_count() and expected_sum(x), alone in the select list, are defined")  # fmt: skip
+        refuse(
+            f"the aggregate {name}()",
+            "its value depends on which uncertain rows exist; over them only "
+            "expected_count() and expected_sum(x), alone in the select list, are defined",
+        )
 
 
 def is_scalar_extreme(node: exp.Expr, dialect: Dialect) -> bool:

@@ -8,13 +8,16 @@ in ``faithful.py``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, ClassVar
 
 import sqlglot
 from sqlglot import exp
-from sqlglot.dialects import DuckDB, Postgres, Spark, SQLite
 from sqlglot.dialects.dialect import Dialect as Grammar
+from sqlglot.dialects.duckdb import DuckDB
+from sqlglot.dialects.postgres import Postgres
+from sqlglot.dialects.spark import Spark
+from sqlglot.dialects.sqlite import SQLite
 from sqlglot.errors import ErrorLevel, SqlglotError
 from sqlglot.parser import Parser
 
@@ -22,19 +25,26 @@ from sharpdnf.errors import SQLError, UnsupportedSQL
 from sharpdnf.sql.backends.dialect import Dialect, tokens_of
 from sharpdnf.sql.refusal import refuse
 
+if TYPE_CHECKING:
+    _Base = Parser
+else:
+    _Base = object
+
 LABEL = "sharpdnf_label"
 """Where an item of a select list keeps its text from before the parentheses."""
 
 
+Readers = dict[str, Callable[..., exp.Expr | None]]
+"""By the name of a function: what reads its call, handed the parser."""
 SPECIAL = frozenset(["CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTRING", "POSITION", "OVERLAY"])
 """Functions with a syntax of their own."""
 
 
-def _special(parser: type[Parser]) -> dict[str, Any]:
+def _special(parser: type[Parser]) -> Readers:
     return {name: parse for name, parse in parser.FUNCTION_PARSERS.items() if name in SPECIAL}
 
 
-def _no_parentheses(parser: type[Parser]) -> dict[str, Any]:
+def _no_parentheses(parser: type[Parser]) -> Readers:
     return {name: parse for name, parse in parser.NO_PAREN_FUNCTION_PARSERS.items() if name != "IF"}
 
 
@@ -42,15 +52,15 @@ def _same_path(self: Grammar, path: exp.Expr | None) -> exp.Expr | None:
     return path
 
 
-class _Plain:
+class _Plain(_Base):
     """What the parsers below have in common: calls, joins, IS NOT and intervals stay as they are written."""
 
-    FUNCTIONS: ClassVar[dict[str, Any]] = {}
+    FUNCTIONS: ClassVar[dict[str, Callable[..., exp.Expr]]] = {}
     JOINS_HAVE_EQUAL_PRECEDENCE = False  # or a comma becomes CROSS JOIN, which SQLite does not reorder
 
     def _parse_is(self, this: exp.Expr | None) -> exp.Expr | None:
         """``x IS NOT y`` as one operator, which in SQLite it is; the parser would make NOT (x IS y) of it."""
-        found: exp.Expr | None = super()._parse_is(this)  # type: ignore[misc]
+        found: exp.Expr | None = super()._parse_is(this)
         if isinstance(found, exp.Not) and isinstance(found.this, exp.Is) and not found.this.args.get("negate"):
             found.this.set("negate", True)
             return found.this.pop()
@@ -61,51 +71,51 @@ class _Plain:
         if isinstance(this, exp.Is) and not this.args.get("negate"):
             this.set("negate", True)
             return this
-        found: exp.Expr | None = super()._negate_range(this)  # type: ignore[misc]
+        found: exp.Expr | None = super()._negate_range(this)
         return found
 
-    def _parse_interval_span(self, this: exp.Expr, *args: Any, **options: Any) -> exp.Expr:
+    def _parse_interval_span(self, this: exp.Expr, parse_function_unit: bool = True) -> exp.Interval:
         """INTERVAL '1 day' with its text as it stands; the parser would make INTERVAL '1' DAY of it."""
-        value, start = this.copy(), self._index  # type: ignore[attr-defined]
-        found: exp.Expr = super()._parse_interval_span(this, *args, **options)  # type: ignore[misc]
-        unit = found.args.get("unit") if self._index > start else None  # type: ignore[attr-defined]
+        value, start = this.copy(), self._index
+        found = super()._parse_interval_span(this, parse_function_unit)
+        unit = found.args.get("unit") if self._index > start else None
         return exp.Interval(this=value, unit=unit)
 
 
-class _ReadDuckDB(DuckDB):  # type: ignore[misc]
+class _ReadDuckDB(DuckDB):
     NORMALIZE_NOT_NULL = False
     to_json_path = _same_path
 
-    class Parser(_Plain, DuckDB.Parser):  # type: ignore[misc]
-        FUNCTION_PARSERS: ClassVar[dict[str, Any]] = _special(DuckDB.Parser)
-        NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Any]] = _no_parentheses(DuckDB.Parser)
+    class Parser(_Plain, DuckDB.Parser):  # type: ignore[misc, valid-type]
+        FUNCTION_PARSERS: ClassVar[Readers] = _special(DuckDB.Parser)
+        NO_PAREN_FUNCTION_PARSERS: ClassVar[Readers] = _no_parentheses(DuckDB.Parser)
 
 
-class _ReadSQLite(SQLite):  # type: ignore[misc]
+class _ReadSQLite(SQLite):
     NORMALIZE_NOT_NULL = False
     to_json_path = _same_path
 
-    class Parser(_Plain, SQLite.Parser):  # type: ignore[misc]
-        FUNCTION_PARSERS: ClassVar[dict[str, Any]] = _special(SQLite.Parser)
-        NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Any]] = _no_parentheses(SQLite.Parser)
+    class Parser(_Plain, SQLite.Parser):  # type: ignore[misc, valid-type]
+        FUNCTION_PARSERS: ClassVar[Readers] = _special(SQLite.Parser)
+        NO_PAREN_FUNCTION_PARSERS: ClassVar[Readers] = _no_parentheses(SQLite.Parser)
 
 
-class _ReadPostgres(Postgres):  # type: ignore[misc]
+class _ReadPostgres(Postgres):
     NORMALIZE_NOT_NULL = False
     to_json_path = _same_path
 
-    class Parser(_Plain, Postgres.Parser):  # type: ignore[misc]
-        FUNCTION_PARSERS: ClassVar[dict[str, Any]] = _special(Postgres.Parser)
-        NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Any]] = _no_parentheses(Postgres.Parser)
+    class Parser(_Plain, Postgres.Parser):  # type: ignore[misc, valid-type]
+        FUNCTION_PARSERS: ClassVar[Readers] = _special(Postgres.Parser)
+        NO_PAREN_FUNCTION_PARSERS: ClassVar[Readers] = _no_parentheses(Postgres.Parser)
 
 
-class _ReadSpark(Spark):  # type: ignore[misc]
+class _ReadSpark(Spark):
     NORMALIZE_NOT_NULL = False
     to_json_path = _same_path
 
-    class Parser(_Plain, Spark.Parser):  # type: ignore[misc]
-        FUNCTION_PARSERS: ClassVar[dict[str, Any]] = _special(Spark.Parser)
-        NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Any]] = _no_parentheses(Spark.Parser)
+    class Parser(_Plain, Spark.Parser):  # type: ignore[misc, valid-type]
+        FUNCTION_PARSERS: ClassVar[Readers] = _special(Spark.Parser)
+        NO_PAREN_FUNCTION_PARSERS: ClassVar[Readers] = _no_parentheses(Spark.Parser)
 
 
 READERS: dict[str, type[Grammar]] = {

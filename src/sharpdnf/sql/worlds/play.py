@@ -107,18 +107,20 @@ class NotKeptApart(Exception):
 
 def play(
     backend: Backend, script: Script, tables: dict[tuple[str, ...], Declared], matter: Callable[[Declared], IntArray],
-    options: Options, route: Route, keys: list[int], *, together: bool,
+    options: Options, route: Route, keys: list[int], *, together: bool, times: int = 1,
 ) -> Played:  # fmt: skip
     """Plays the worlds inside a snapshot of the caller's; ``matter`` gives the rows of a table that can matter.
 
-    ``keys`` are the positions of the key columns. ``together`` allows many worlds in a statement.
+    ``keys`` are the positions of the key columns. ``together`` allows many worlds in a statement. So many ``times`` the
+    number of draws that the guarantee needs are made. Which worlds are drawn depends on the tables, the seed and the
+    number alone: another query over the same tables is played in the same worlds.
     """
     choices = _choices(tables, matter)
     listed = choices.num_worlds() <= MOST_LISTED
     check_guarantee(options.guarantee, ALL_GUARANTEES if listed else ("additive",), route)
     if options.engine != "auto":
         raise SQLError(f"engine={options.engine!r} counts lineage, and this query goes by worlds:\n{route}")
-    total = choices.num_worlds() if listed else draws_needed(options.epsilon, (1.0 - CUT_SHORT) * options.delta)
+    total = choices.num_worlds() if listed else times * worlds_needed(options)
     rng, seed = make_rng(options.rng) if not listed else (np.random.default_rng(0), None)
     stage = make_stage(backend, script, tables)
     run = _Run(stage, choices, total, listed, rng, together and stage.many)
@@ -131,6 +133,11 @@ def play(
         with watched(backend):
             stage.clear()
     return _played(run, found, listed, seed, options)
+
+
+def worlds_needed(options: Options) -> int:
+    """How many worlds are drawn so that each answer is within epsilon, with nine tenths of delta."""
+    return draws_needed(options.epsilon, (1.0 - CUT_SHORT) * options.delta)
 
 
 def _choices(tables: dict[tuple[str, ...], Declared], matter: Callable[[Declared], IntArray]) -> Choices:

@@ -39,7 +39,7 @@ class WorldAnswers(Answers):
         return self.played.num_worlds
 
     @property
-    def num_clauses(self) -> Any:
+    def num_clauses(self) -> IntArray:
         return np.zeros(len(self), dtype=np.int64)
 
     def lineage(self, index: int) -> DNF:
