@@ -1,10 +1,9 @@
 """Fault trees beside SCRAM: the models that SCRAM's own package brings, from the file to the exact top probability.
 
-Run by hand: ``python benchmarks/scram.py FOLDER`` with the folder of SCRAM's inputs (Debian: /usr/share/scram/input)
-and ``scram`` on PATH. SCRAM compiles a BDD and lists the cut sets of one event only (``--limit-order 1``), so that
-listing costs nothing. Both start a process, and seconds are those of the processor, the start of Python and its
-imports (0.2 s or so) included; "ours alone" is what reading and solving takes in a process that has started. Writes
-results/scram.csv.
+Run by hand: ``python benchmarks/scram.py FOLDER`` with the folder of SCRAM's inputs (/usr/share/scram/input where
+Debian puts them) and ``scram`` on PATH. SCRAM compiles a BDD and lists only cut sets of one event (``--limit-order
+1``), so that listing costs nothing. Seconds are those of the processor: SCRAM's of its whole process, ours of reading
+and solving in a process that has started. Writes results/scram.csv.
 """
 
 from __future__ import annotations

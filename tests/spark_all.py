@@ -63,7 +63,7 @@ def test_every_shape_is_right_or_refused(session: Any, shapes: list[Shape]) -> N
 
 def executors(java: int) -> list[int]:
     """The processes of a local cluster's executors under a driver."""
-    found = subprocess.run(["ps", "-eo", "pid,ppid,args"], capture_output=True, text=True, check=True).stdout
+    found = subprocess.run(["ps", "-ewwo", "pid,ppid,args"], capture_output=True, text=True, check=True).stdout
     rows = [line.split(None, 2) for line in found.splitlines()[1:]]
     return [int(pid) for pid, parent, args in rows if int(parent) == java and "CoarseGrainedExecutorBackend" in args]
 

@@ -139,6 +139,24 @@ def test_conditioning_against_enumeration() -> None:
     assert sharpdnf.conditional(dnf, given=Circuit.parse("b", {"a": 0.5, "b": 0.25})).prob == pytest.approx(0.5)
 
 
+def test_conditioning_by_draws_keeps_its_promise() -> None:
+    """Neither count compiles within the work that is left to it, so both are sampled."""
+    a, b = a_and_not_b(8, 0.3), Circuit.parse("~(x0 & x1 & x2)", {f"x{i}": 0.3 for i in range(8)})
+    both = sharpdnf.circuit_analysis.conjunction(a, b)
+    truth = float(circuit_fraction(both) / circuit_fraction(b))
+    found = sharpdnf.conditional(a, given=b, epsilon=0.1, delta=DELTA, rng=4, engine="sampling")
+    assert found.guarantee == "relative" and found.met and found.samples > 0
+    assert abs(found.prob / truth - 1.0) <= 0.1
+    assert found.lower <= truth <= found.upper
+
+
+def test_conditioning_without_time_says_what_it_does_not_know() -> None:
+    found = sharpdnf.conditional(hard(), given=hard(200, 1), timeout=0.0)
+    assert not found.met
+    assert found.lower == 0.0 and found.upper == 1.0
+    assert found.prob == pytest.approx(0.5)
+
+
 def test_many_probability_vectors() -> None:
     circuit = circuit_of(11)
     rows = np.random.default_rng(0).random((5, circuit.num_vars))

@@ -19,7 +19,7 @@ from circuit_oracle import (
 )
 from scipy import stats
 
-from sharpdnf import Builder, count, count_many
+from sharpdnf import DNF, Builder, Circuit, count, count_many
 from sharpdnf.circuit_compile import compile_circuit
 
 pytestmark = pytest.mark.native
@@ -34,6 +34,26 @@ def test_every_guarantee_against_enumeration(guarantee: str) -> None:
             promise_holds(circuit, estimate, guarantee)
         elif estimate.guarantee == "exact":
             assert close(estimate.log_prob, circuit_log_prob(circuit))
+
+
+@pytest.mark.parametrize("guarantee", ["relative", "additive"])
+def test_what_is_cheap_is_exact_whatever_was_asked(guarantee: str) -> None:
+    """A loose epsilon is no reason to stop a compilation of a few gates half-way."""
+    for i in range(60):
+        estimate = count(circuit_of(i), guarantee=guarantee, epsilon=0.4, rng=i)
+        assert estimate.guarantee == "exact"
+        assert close(estimate.log_prob, circuit_log_prob(circuit_of(i)))
+
+
+def test_memory_is_a_limit_of_circuits_too() -> None:
+    """Also of those that are counted as the DNFs that they are."""
+    rng = np.random.default_rng(0)
+    clauses = [(rng.choice(300, 6, replace=False) + 1).tolist() for _ in range(400)]
+    flat = Circuit.from_dnf(DNF.from_clauses(clauses, np.full(300, 0.3)))
+    for asked in ({"guarantee": "exact"}, {"engine": "exact"}):
+        estimate = count(flat, memory=1 << 18, timeout=60.0, **asked)
+        assert not estimate.met and estimate.info["stopped"] == "memory limit"
+        assert estimate.log_certified_lower <= estimate.log_prob <= estimate.log_certified_upper
 
 
 def test_a_deadline_leaves_bounds_and_an_additive_interval() -> None:

@@ -87,3 +87,6 @@ def test_files_there_and_back(tmp_path, name: str) -> None:
         write_circuit(circuit, tmp_path / name, "xml")
     with pytest.raises(ParseError, match="cannot be read"):
         read_circuit(tmp_path / "missing.json")
+    write_circuit(circuit, tmp_path / "c.cnf")
+    with pytest.raises(ParseError, match="not read back"):
+        read_circuit(tmp_path / "c.cnf")

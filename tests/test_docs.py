@@ -18,8 +18,6 @@ DOCS = ROOT / "docs"
 PAGES = sorted(page for page in DOCS.rglob("*.md"))
 PAPERS = [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")]
 MADE_BY_THE_BUILD = {DOCS / "reference" / "commands.md"}
-SERVED = {"service.md", "page.md"}
-"""Pages about ``sharpdnf serve``: in the navigation as soon as they are there."""
 NEEDS = {"sql": "duckdb", "analyst": "duckdb", "logic": "problog", "learner": "torch", "researcher": "torch"}
 """Pages whose examples need an extra, by the module that it brings."""
 
@@ -150,4 +148,4 @@ def test_the_site_names_every_page() -> None:
 
     named = pages(tomllib.loads((ROOT / "zensical.toml").read_text())["project"]["nav"])
     there = {str(page.relative_to(DOCS)) for page in [*PAGES, *MADE_BY_THE_BUILD]}
-    assert len(named) == len(set(named)) and set(named) | SERVED == there | SERVED
+    assert len(named) == len(set(named)) and set(named) == there

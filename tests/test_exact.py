@@ -354,6 +354,18 @@ def test_memory_is_a_limit() -> None:
     assert compile_dnf(hard(), Limit(deadline=time.monotonic() + 20.0, memory=1 << 20), operations=1e7) is None
 
 
+@pytest.mark.speed
+@pytest.mark.parametrize("method", [*ALONE, "auto"])
+def test_compiling_hears_its_deadline_and_its_memory(method: str) -> None:
+    """A compilation that nothing bounds any more gives up at either limit, whichever method is at work."""
+    started = time.monotonic()
+    assert compile_dnf(hard(), Limit(deadline=started + 0.3), method=method) is None
+    assert time.monotonic() - started < 5.0  # of a busy machine
+    started = time.monotonic()
+    assert compile_dnf(hard(), Limit(deadline=started + 60.0, memory=1 << 20), method=method) is None
+    assert time.monotonic() - started < 50.0
+
+
 def test_memory_is_an_argument_of_count() -> None:
     estimate = count(hard(), engine="exact", memory=1 << 20, timeout=20.0)
     assert not estimate.met and estimate.info["stopped"] == "memory limit"

@@ -1,3 +1,4 @@
+// What Python calls for groups of independent rows: the probability that at least so many of them exist.
 #include "tails.hpp"
 
 #include <nanobind/stl/pair.h>

@@ -205,6 +205,14 @@ template <class Algebra> class DiagramShannon {
     int64_t operations() const { return sets_.operations(); }
     int64_t nodes() const { return static_cast<int64_t>(values_.size()); }
 
+    // As `Shannon::progress`.
+    double progress() const {
+        double done = 0.0;
+        for (std::size_t d = stack_.size(); d-- > 0;)
+            if (stack_[d].stage > 0) done = (stack_[d].stage - 1 + done) / 2.0;
+        return done;
+    }
+
     TwoProbs sure() const {
         static_assert(std::is_same_v<Algebra, BothProbs>, "circuits have no bounds");
         const TwoProbs unknown{Wide(), Wide()};

@@ -99,6 +99,13 @@ class DTree {
         return out;
     }
 
+    // Goes on after a run that its budget ended, until that many literals have been looked at, all in all.
+    DTreeResult resume(int64_t work_budget) {
+        options_.work_budget = work_budget;
+        stopped_ = nullptr;
+        return run();
+    }
+
     // Children before parents; only what the root needs. Requires a closed root and options.compile.
     Compiled compiled() const {
         Compiled out;

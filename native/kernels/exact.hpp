@@ -1,8 +1,9 @@
 // The one front for exact answers: it foresees what each method costs, and gives each in turn a larger share.
 //
-// Elimination says beforehand what it will cost. The others cannot be foreseen, but they can be interrupted and go on,
-// so they are run in rounds, each with eight times the operations of the one before; elimination runs in the round that
-// can bear its cost. Only operations are counted, never seconds, so the same formula is solved the same way everywhere.
+// Elimination says beforehand what it will cost. The others can be interrupted and go on, so they are run in rounds,
+// each with twice the operations of the one before, and elimination runs in the round that can bear its cost. How far a
+// method has come says roughly what it will take in all; the one that promises most goes ahead of the others in each
+// round. Only operations are counted, never seconds, so the same formula is solved the same way everywhere.
 #pragma once
 #include <iterator>
 #include <memory>
@@ -61,50 +62,73 @@ struct ExactResult {
     const char *stopped = "done";
 };
 
-// What the operations of the methods cost, measured: elimination's, which is sure to end, may be 32 for each that the
-// others are given in a round; one of a diagram takes the time of 32 of those that look at a suffix.
-inline constexpr double kEliminationsPerOperation = 32.0;
+// What the operations of the methods cost, measured: 64 of elimination, which is sure to end, take as long as one of
+// each of the others; one of a diagram takes the time of 32 of those that look at a suffix.
+inline constexpr double kEliminationsPerOperation = 64.0;
 inline constexpr int64_t kOperationsPerUnion = 32;
 
-// The best of what sifting makes of the three other orders: where it ends depends on where it begins. Empty if that
-// takes more than `max_work` steps.
-inline std::vector<int32_t> sifted_order(const Formula &f, const Occurrences &at, int64_t max_work, Pace &pace) {
-    constexpr int64_t kPasses = 24;  // over the literals, for each of the orders to be found at all
-    if (kPasses * f.size() > max_work) return {};
-    const std::vector<int32_t> starts[] = {order_by_elimination(f, at, max_work, pace),
-                                           order_by_force(f, at.variables(), 60, pace),
-                                           KindsOrder(f, at, pace).order(max_work)};
-    std::vector<int32_t> best;
-    int64_t least = std::numeric_limits<int64_t>::max();
-    for (const std::vector<int32_t> &start : starts) {
-        if (start.empty()) continue;
-        Sifting sifting(f, start, pace);
-        std::vector<int32_t> order = sifting.run(max_work);
-        if (sifting.size() < least) least = sifting.size(), best = std::move(order);
-    }
-    return best;
-}
+// The orders of the variables that the methods go by. What several of them need is made once.
+class Orders {
+  public:
+    // The formula outlives it.
+    Orders(const Formula &f, Pace &pace) : f_(f), pace_(pace) {}
 
-// The order that a Shannon method goes by; empty if finding it takes longer than a run of so many operations.
-inline std::vector<int32_t> order_for(ExactMethod method, const Formula &f, const Occurrences &at, int64_t operations,
-                                      Pace &pace) {
-    const int64_t max_work = operations > (int64_t{1} << 56) ? operations : 16 * operations;
-    if (method == ExactMethod::shannon_kinds || method == ExactMethod::diagram_kinds)
-        return KindsOrder(f, at, pace).order(max_work);
-    if (method == ExactMethod::shannon_tree) return order_by_elimination(f, at, max_work, pace);
-    if (method == ExactMethod::diagram_sifted) return sifted_order(f, at, max_work, pace);
-    return order_by_force(f, at.variables(), 60, pace);
-}
+    // Empty if finding the order takes more than so many steps.
+    std::vector<int32_t> find(ExactMethod method, int64_t max_work) {
+        if (method == ExactMethod::shannon_kinds || method == ExactMethod::diagram_kinds) return kinds(max_work);
+        if (method == ExactMethod::shannon_tree) return order_by_elimination(f_, occurrences(), max_work, pace_);
+        if (method == ExactMethod::diagram_sifted) return sifted(max_work);
+        return force(max_work);
+    }
+
+  private:
+    const Occurrences &occurrences() {
+        if (!at_) at_ = std::make_unique<Occurrences>(f_, pace_);
+        return *at_;
+    }
+    const std::vector<int32_t> &kinds(int64_t max_work) {
+        const auto vars = static_cast<int64_t>(occurrences().variables().size());
+        if (kinds_.empty() && KindsOrder::steps(vars, f_.size()) <= max_work)
+            kinds_ = KindsOrder(f_, occurrences(), pace_).order();
+        return kinds_;
+    }
+    std::vector<int32_t> force(int64_t max_work) {
+        constexpr int kRounds = 60;
+        if (kRounds * f_.size() > 4 * max_work) return {};
+        return order_by_force(f_, occurrences().variables(), kRounds, pace_);
+    }
+    // The best of what sifting makes of the three other orders: where it ends depends on where it begins.
+    std::vector<int32_t> sifted(int64_t max_work) {
+        constexpr int64_t kPasses = 24;  // over the literals, for each of the orders to be found at all
+        if (kPasses * f_.size() > max_work) return {};
+        const std::vector<int32_t> starts[] = {order_by_elimination(f_, occurrences(), max_work, pace_),
+                                               force(max_work), kinds(max_work)};
+        std::vector<int32_t> best;
+        int64_t least = std::numeric_limits<int64_t>::max();
+        for (const std::vector<int32_t> &start : starts) {
+            if (start.empty()) continue;
+            Sifting sifting(f_, start, pace_);
+            std::vector<int32_t> order = sifting.run(max_work);
+            if (sifting.size() < least) least = sifting.size(), best = std::move(order);
+        }
+        return best;
+    }
+
+    const Formula &f_;
+    Pace &pace_;
+    std::unique_ptr<Occurrences> at_;
+    std::vector<int32_t> kinds_;
+};
 
 // One of the methods that go by an order, with values of one kind. It can be interrupted and goes on where it was.
 template <class Algebra> class Ordered {
   public:
-    // True if it finished within so many operations, all in all.
-    bool run(ExactMethod method, const Formula &f, Algebra &algebra, double budget, std::size_t memory, Poll &poll,
-             Pace &pace, std::unique_ptr<Occurrences> &at) {
+    // True if it finished within so many operations, all in all. The search for its order may take `search` steps.
+    bool run(ExactMethod method, const Formula &f, Algebra &algebra, double budget, int64_t search, std::size_t memory,
+             Poll &poll, Orders &orders) {
         if (over_) return false;
         const auto operations = static_cast<int64_t>(std::min(budget, 0x1p60));
-        if (!shannon_ && !diagram_ && !start(method, f, algebra, operations, memory, poll, pace, at)) return false;
+        if (!started() && !start(method, f, algebra, search, memory, poll, orders)) return false;
         const bool done = diagram_ ? diagram_->run(operations / kOperationsPerUnion) : shannon_->run(operations);
         over_ = done || (diagram_ ? diagram_->exhausted() : shannon_->exhausted());
         return done;
@@ -118,17 +142,22 @@ template <class Algebra> class Ordered {
     }
     int64_t nodes() const { return diagram_ ? diagram_->nodes() : shannon_->nodes(); }
     TwoProbs sure() const { return diagram_ ? diagram_->sure() : shannon_->sure(); }
+    // What it will take in all if it goes on as it has begun: rough, but enough to tell the methods apart.
+    double foreseen() const {
+        if (!started() || over_) return std::numeric_limits<double>::infinity();
+        const double progress = diagram_ ? diagram_->progress() : shannon_->progress();
+        return progress > 0.0 ? static_cast<double>(operations()) / progress : std::numeric_limits<double>::infinity();
+    }
 
   private:
     // Finding an order may cost as much as the round; one that costs more is tried again in a later, larger round.
-    bool start(ExactMethod method, const Formula &f, Algebra &algebra, int64_t operations, std::size_t memory,
-               Poll &poll, Pace &pace, std::unique_ptr<Occurrences> &at) {
+    bool start(ExactMethod method, const Formula &f, Algebra &algebra, int64_t search, std::size_t memory, Poll &poll,
+               Orders &orders) {
         if (by_diagram(method) && f.num_vars > DiagramShannon<Algebra>::kMostVariables) {
             over_ = true;
             return false;
         }
-        if (!at) at = std::make_unique<Occurrences>(f, pace);
-        const std::vector<int32_t> order = order_for(method, f, *at, operations, pace);
+        const std::vector<int32_t> order = orders.find(method, search);
         if (order.empty()) return false;
         ShannonOptions options;
         options.memory = memory;
@@ -173,6 +202,7 @@ class ExactSolver {
         }
         lifted_ = Lifting(original_, pace_).run();
         f_ = lifted_.formula.view();
+        orders_ = std::make_unique<Orders>(f_, pace_);
         algebra_ = BothProbs(lifted_.weights.data());
         if (wants(ExactMethod::eliminate)) {
             const double most =
@@ -180,8 +210,8 @@ class ExactSolver {
             plan_ = plan_elimination(f_, most, poll_, options_.max_search);
             if (plan_.found() && plan_.bytes > static_cast<double>(options_.memory)) plan_ = {};
         }
-        constexpr double kFirst = 1 << 17;
-        for (double budget = std::min(options_.max_operations, kFirst);; budget *= 8.0) {
+        constexpr double kFirst = 1 << 15;
+        for (double budget = std::min(options_.max_operations, kFirst);; budget *= 2.0) {
             budget = std::min(budget, options_.max_operations);
             if (round(budget)) return;
             if (budget >= options_.max_operations) {
@@ -210,14 +240,31 @@ class ExactSolver {
             settle(eliminate(f_, lifted_.weights.data(), plan_, options_.threads, poll_));
             return done(ExactMethod::eliminate, 0, plan_.operations);
         }
-        for (const ExactMethod method : kOrdered) {
-            if (!wants(method)) continue;
-            Ordered<BothProbs> &runner = runner_of(method);
-            if (!runner.run(method, f_, algebra_, budget, share(), poll_, pace_, at_)) continue;
-            settle(runner.value());
-            return done(method, runner.nodes(), static_cast<double>(runner.operations()));
+        constexpr double kAhead = 2.0;
+        if (options_.method == ExactMethod::automatic) {
+            const ExactMethod *favourite = std::min_element(
+                std::begin(kOrdered), std::end(kOrdered),
+                [&](ExactMethod x, ExactMethod y) { return runner_of(x).foreseen() < runner_of(y).foreseen(); });
+            const bool promises = runner_of(*favourite).foreseen() < std::numeric_limits<double>::infinity();
+            if (promises && ordered(*favourite, std::min(kAhead * budget, options_.max_operations))) return true;
         }
-        return wants(ExactMethod::dtree) && options_.tree && tree(budget);
+        for (const ExactMethod method : kOrdered)
+            if (wants(method) && ordered(method, budget)) return true;
+        return wants(ExactMethod::dtree) && options_.tree && !tree_exhausted_ && tree(budget);
+    }
+    bool ordered(ExactMethod method, double budget) {
+        Ordered<BothProbs> &runner = runner_of(method);
+        if (!runner.run(method, f_, algebra_, budget, search(method, budget), share(), poll_, *orders_)) return false;
+        settle(runner.value());
+        return done(method, runner.nodes(), static_cast<double>(runner.operations()));
+    }
+    // The steps that the search for a method's order may take: about as long as the round itself. Sifting, of which too
+    // little would be for nothing, does not begin in the first rounds, unless it is alone.
+    int64_t search(ExactMethod method, double budget) const {
+        constexpr double kSifting = 1 << 19;
+        const auto steps = static_cast<int64_t>(std::min(budget, 0x1p56));
+        if (options_.method != ExactMethod::automatic || method != ExactMethod::diagram_sifted) return 16 * steps;
+        return budget < kSifting ? 0 : 4 * steps;
     }
     Ordered<BothProbs> &runner_of(ExactMethod method) {
         return runners_[static_cast<int>(method) - static_cast<int>(ExactMethod::diagram_kinds)];
@@ -232,11 +279,13 @@ class ExactSolver {
 
     // On the original: the d-tree takes 1 - P of a variable from P, which is too little for merged ones.
     bool tree(double budget) {
-        DTreeOptions options;
-        options.memory = share();
-        options.work_budget = static_cast<int64_t>(std::min(budget / 2, 0x1p60));
-        options.poll = &poll_;
-        const DTreeResult result = dtree(original_, options);
+        if (!tree_) {
+            DTreeOptions options;
+            options.memory = share();
+            options.poll = &poll_;
+            tree_ = std::make_unique<DTree>(original_, options);
+        }
+        const DTreeResult result = tree_->resume(static_cast<int64_t>(std::min(budget / 2, 0x1p60)));
         narrow(result.bounds);
         tree_exhausted_ = std::string_view(result.stopped) == "memory limit";
         if (poll_.stopped()) throw Stopped{};
@@ -273,8 +322,9 @@ class ExactSolver {
     BothProbs algebra_{nullptr};
     ExactResult out_;
     EliminationPlan plan_;
-    std::unique_ptr<Occurrences> at_;
+    std::unique_ptr<Orders> orders_;
     Ordered<BothProbs> runners_[std::size(kOrdered)];
+    std::unique_ptr<DTree> tree_;
     bool tree_exhausted_ = false;
 };
 

@@ -19,6 +19,7 @@ class ExactCompiler {
     Compiled run() {
         lifted_ = Lifting(original_, pace_).run();
         f_ = lifted_.formula.view();
+        orders_ = std::make_unique<Orders>(f_, pace_);
         if (wants(ExactMethod::eliminate))
             plan_ = plan_elimination(f_, std::min(options_.max_operations, 0x1p30), poll_);
         constexpr double kFirst = 1 << 17;
@@ -81,7 +82,8 @@ class ExactCompiler {
         if (runner.solver.over()) return;
         if (!runner.nodes) runner.nodes = std::make_unique<NodeBuilder>(share(), &lifted_);
         try {
-            if (runner.solver.run(method, f_, *runner.nodes, budget, share(), poll_, pace_, at_))
+            const auto search = static_cast<int64_t>(16.0 * std::min(budget, 0x1p56));
+            if (runner.solver.run(method, f_, *runner.nodes, budget, search, share(), poll_, *orders_))
                 offer(runner.nodes->compiled(runner.solver.value()), method);
         } catch (const Stopped &) {
             if (poll_.stopped()) throw;
@@ -108,7 +110,7 @@ class ExactCompiler {
     Poll &poll_;
     Pace pace_;
     EliminationPlan plan_;
-    std::unique_ptr<Occurrences> at_;
+    std::unique_ptr<Orders> orders_;
     Runner runners_[std::size(kOrdered)];
     bool tree_over_ = false;
     Compiled best_;

@@ -123,6 +123,18 @@ template <class Algebra> class Shannon {
     int64_t operations() const { return operations_; }
     int64_t nodes() const { return decisions_; }
 
+    // The share of the search that is behind, as if the branches of a variable, and all parts, took equally long.
+    double progress() const {
+        double done = 0.0;
+        for (int d = depth_ - 1; d >= 0; --d) {
+            const Frame &frame = stack_[d];
+            const double finished = d == depth_ - 1 ? frame.next : frame.next - 1 + done;
+            if (!frame.part_ends.empty()) done = finished / static_cast<double>(frame.part_ends.size());
+            if (frame.var >= 0) done = (frame.side + done) / 2.0;
+        }
+        return done;
+    }
+
     // What is sure after a run that did not finish: a lower bound of P and one of 1 - P.
     TwoProbs sure() const {
         static_assert(std::is_same_v<Algebra, BothProbs>, "circuits have no bounds");

@@ -42,8 +42,9 @@ inline std::vector<int32_t> levels(const std::vector<int32_t> &order, int64_t nu
     return level;
 }
 
-// The last to be eliminated comes first: setting it takes the formula apart as the tree decomposition does. Beyond
-// what the search may cost, the variables that are left come first by falling frequency.
+// The last to be eliminated comes first: setting it takes the formula apart as the tree decomposition does. Variables
+// with too many neighbours for that come before them, by falling frequency. Empty if it would take more than `max_work`
+// steps.
 inline std::vector<int32_t> order_by_elimination(const Formula &f, const Occurrences &at, int64_t max_work,
                                                  Pace &pace) {
     constexpr int64_t kWide = 24;  // wider clauses are joined piece by piece
@@ -56,6 +57,7 @@ inline std::vector<int32_t> order_by_elimination(const Formula &f, const Occurre
     graph.finish();
     const EliminationPlan plan = graph.eliminate(true, 0, std::numeric_limits<double>::infinity(), max_work, 1000);
     std::vector<int32_t> order;
+    if (graph.work() > max_work) return order;
     for (int32_t v = 0; v < f.num_vars; ++v)
         if (at.count(v) > 0 && plan.rank[v] < 0) order.push_back(v);
     std::stable_sort(order.begin(), order.end(), [&](int32_t x, int32_t y) { return at.count(x) > at.count(y); });
@@ -110,11 +112,12 @@ class KindsOrder {
         kinds_[sign_[0]] = 1;
     }
 
-    // Empty if it would take more than `max_work` steps.
-    std::vector<int32_t> order(int64_t max_work) {
+    // About how many steps it takes: each next variable is chosen among all that are left.
+    static int64_t steps(int64_t vars, int64_t literals) { return 4 * vars * literals; }
+
+    std::vector<int32_t> order() {
         std::vector<int32_t> left = at_.variables(), out;
         std::stable_sort(left.begin(), left.end(), [&](int32_t x, int32_t y) { return at_.count(x) > at_.count(y); });
-        work_ = 0;
         while (!left.empty()) {
             std::size_t best = 0;
             int64_t least = std::numeric_limits<int64_t>::max();
@@ -125,7 +128,6 @@ class KindsOrder {
             added(left[best], true);
             out.push_back(left[best]);
             left.erase(left.begin() + static_cast<std::ptrdiff_t>(best));
-            if (work_ > max_work) return {};
         }
         return out;
     }
@@ -183,7 +185,6 @@ class KindsOrder {
             }
         }
         for (const Split &s : splits_) slot_of(s.past, s.literal & 1) = -1;
-        work_ += 8 * (last - first);
         pace_.check(8 * (last - first));
         return more;
     }
@@ -206,7 +207,6 @@ class KindsOrder {
     std::unordered_map<uint64_t, int32_t> kinds_;
     std::vector<Split> splits_;
     std::vector<int32_t> slots_;
-    int64_t work_ = 0;
 };
 
 }  // namespace sharpdnf

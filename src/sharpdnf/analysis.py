@@ -20,6 +20,7 @@ from sharpdnf import _native
 from sharpdnf.circuit import Circuit
 from sharpdnf.compiled import Compiled
 from sharpdnf.dnf import DNF, FloatArray, plain_array, require_dnf
+from sharpdnf.engines.bounds import log_midpoint
 from sharpdnf.engines.dtree import compile as compile_tree
 from sharpdnf.engines.exact import compile as compile_dnf
 from sharpdnf.engines.front import Seed, count, make_limit, make_rng
@@ -202,7 +203,9 @@ def conditional(
     """P(formula | given) = P(formula and given) / P(given), relative (epsilon, delta) unless asked otherwise.
 
     Each count gets epsilon / (2 + epsilon) and delta / 2: then the ratio of the two is within 1 +- epsilon. Additive
-    errors of both would promise nothing about the ratio, so ``guarantee="additive"`` is served by a relative one.
+    errors of both would promise nothing about the ratio, so ``guarantee="additive"`` is served by a relative one. Of
+    ``timeout`` the condition may take half; where the rest does not suffice for a single draw of the joint event, the
+    answer is the middle of what is known, with ``met=False``.
     """
     check_tolerance(epsilon, delta)
     generator, seed = make_rng(rng)
@@ -210,11 +213,14 @@ def conditional(
     asked |= {"guarantee": "relative" if guarantee == "additive" else guarantee, "rng": generator}
     asked |= {"epsilon": epsilon / (2.0 + epsilon), "delta": delta / 2.0}
     both = conjunction(formula, given)
-    below = count(given, timeout=_left(timeout, limit), **asked)
+    below = count(given, timeout=None if timeout is None else timeout / 2.0, **asked)
     if below.log_prob == -math.inf:
         raise InvalidFormula("the formula given as the condition has probability 0: nothing can be conditioned on it")
     above = count(both, timeout=_left(timeout, limit), **asked)
-    log_prob = min(0.0, above.log_prob - below.log_prob)
+    log_lower = _log_ratio(above.log_lower, below.log_upper, -1)
+    log_upper = _log_ratio(above.log_upper, below.log_lower, 1)
+    blind = not above.met and above.samples == 0
+    log_prob = log_midpoint(log_lower, log_upper) if blind else min(0.0, above.log_prob - below.log_prob)
     rest: dict[str, Any] = {"seed": seed, "seconds": above.seconds + below.seconds}
     rest["info"] = {"joint": above.to_dict(), "given": below.to_dict()}
     promises = {above.guarantee, below.guarantee}
@@ -227,8 +233,8 @@ def conditional(
         engine="conditional",
         epsilon=epsilon if promise == "relative" else None,
         delta=delta if promise == "relative" else None,
-        log_lower=_log_ratio(above.log_lower, below.log_upper, -1),
-        log_upper=_log_ratio(above.log_upper, below.log_lower, 1),
+        log_lower=log_lower,
+        log_upper=log_upper,
         log_certified_lower=_log_ratio(above.log_certified_lower, below.log_certified_upper, -1),
         log_certified_upper=_log_ratio(above.log_certified_upper, below.log_certified_lower, 1),
         samples=above.samples + below.samples,

@@ -234,6 +234,8 @@ def read_circuit(path: FilePath) -> Circuit:
         raise ParseError("not text in UTF-8", file=name) from None
     except (OSError, EOFError) as error:
         raise ParseError(f"cannot be read: {getattr(error, 'strerror', None) or error}", file=name) from error
+    if any(line.startswith("p cnf") for line in text.splitlines()):
+        raise ParseError("a CNF is written for other counters and not read back: keep the circuit as JSON", file=name)
     return from_json(text, name) if text.lstrip().startswith("{") else from_nnf(text, name)
 
 

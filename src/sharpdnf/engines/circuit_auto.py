@@ -118,7 +118,8 @@ def _auto(circuit: Circuit, asked: CircuitAsked) -> Estimate:
     flat = as_dnf(circuit)
     if flat is not None:
         return _because(_count_dnf(flat, asked), "the circuit is a DNF as it stands")
-    found = bounded(circuit, asked, FIRST_WORK + WORK_PER_INPUT * circuit.num_inputs)
+    small = bound_circuit(circuit, asked.limit, work=FIRST_WORK + WORK_PER_INPUT * circuit.num_inputs)
+    found = _of_interval(small, asked.guarantee, asked.epsilon)  # exact where that is cheap, not only within epsilon
     if found.met and found.guarantee != "bounds":
         return _because(found, "a small compilation decides it")
     narrow = eliminate_circuit(circuit, asked.limit, FIRST_OPERATIONS)
@@ -183,7 +184,8 @@ def _count_dnf(dnf: DNF, asked: CircuitAsked) -> Estimate:
     limit = asked.limit
     timeout = None if math.isinf(limit.deadline) else limit.seconds_left
     options: dict[str, Any] = {"epsilon": asked.epsilon, "delta": asked.delta, "rng": asked.seed}
-    return count(dnf, guarantee=asked.guarantee, timeout=timeout, threads=limit.threads, **options)
+    options |= {"timeout": timeout, "memory": limit.memory, "threads": limit.threads}
+    return count(dnf, guarantee=asked.guarantee, **options)
 
 
 # --- exact and bounds ---------------------------------------------------------------------------------------------

@@ -52,7 +52,7 @@ def count_circuit(
     if wanted is None:
         common: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "rng": rng, "timeout": timeout, **options}
         dnf = one_output(circuit).to_dnf()
-        return count(dnf, engine=engine, threads=threads, guarantee=guarantee, of=of, **common)
+        return count(dnf, engine=engine, threads=threads, memory=memory, guarantee=guarantee, of=of, **common)
     check_tolerance(epsilon, delta)
     turn = check_of(of) and wanted == "relative"
     limit = make_limit(timeout, threads, memory)
@@ -127,6 +127,7 @@ def count_circuits(
         raise ValueError(f"numbers must be one whole number, not negative, for each of {total} outputs")
     if wanted is None:
         common: dict[str, Any] = {"guarantee": guarantee, "of": of, "epsilon": epsilon, "delta": delta, **options}
+        common |= {"memory": memory}
         dnfs = [circuit[i].to_dnf() for circuit in circuits for i in range(len(circuit))]
         out = []
         for number, dnf in zip(places, dnfs, strict=True):

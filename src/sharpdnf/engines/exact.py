@@ -6,9 +6,9 @@ out along a min-fill order and knows its cost beforehand (Dechter 1999); ``shann
 keeps few kinds of open clauses, follows a tree decomposition, or keeps clauses short (FORCE); ``diagram-kinds`` and
 ``diagram-sifted`` do the same on sets of clauses stored as decision diagrams, without parts, the latter in the best
 order that sifting finds; ``dtree`` expands where the gap is widest. ``hierarchy`` needs one pass where common literals
-and independent parts are enough. The methods that cannot foresee their cost run in rounds, each with eight times the
-operations of the last; elimination runs in the round that can bear its cost. The choice counts operations and never
-looks at the clock.
+and independent parts are enough. The methods that cannot foresee their cost run in rounds, each with twice the
+operations of the last, and the one that has come furthest for its operations goes ahead of the others; elimination runs
+in the round that can bear its cost. The choice counts operations and never looks at the clock.
 """
 
 from __future__ import annotations

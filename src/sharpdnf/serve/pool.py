@@ -26,6 +26,8 @@ class Pool:
         self.running = 0
         self.stopping = False
         self._turn = asyncio.Semaphore(limits.workers)
+        self._quick = asyncio.Semaphore(limits.workers)
+        """The turns of work that takes milliseconds, so that it does not wait behind what takes seconds."""
         self._idle: list[WorkProcess] = []
         self._all: set[WorkProcess] = set()
         self._nursery = Nursery()
@@ -47,8 +49,9 @@ class Pool:
             self.waiting -= 1
 
     @asynccontextmanager
-    async def turn(self, lock: asyncio.Lock | None = None) -> AsyncIterator[None]:
+    async def turn(self, lock: asyncio.Lock | None = None, *, quick: bool = False) -> AsyncIterator[None]:
         """Waits until work may begin; ``lock`` is that of a session, whose work is done one after the other."""
+        turn = self._quick if quick else self._turn
         late = Failure(UNAVAILABLE, "the service is too busy, this request has waited too long: try again later")
         locked = False
         try:
@@ -57,7 +60,7 @@ class Pool:
                     async with asyncio.timeout(self.limits.waiting_seconds):
                         if lock is not None:
                             locked = await lock.acquire()
-                        await self._turn.acquire()
+                        await turn.acquire()
                 except TimeoutError:
                     raise late from None
             self.running += 1
@@ -67,7 +70,7 @@ class Pool:
                 yield
             finally:
                 self.running -= 1
-                self._turn.release()
+                turn.release()
         finally:
             if lock is not None and locked:
                 lock.release()

@@ -22,6 +22,8 @@ from sharpdnf.serve.workprocess import STARTING, Frame, WorkProcess
 
 KEPT_RUNS = 16
 """How many of its last runs a session remembers."""
+QUICK = ("what_if", "rows")
+"""Work that takes milliseconds."""
 LONGEST_NAME = 60
 
 
@@ -163,7 +165,7 @@ class Sessions:
         session.busy += 1
         clean = False
         try:
-            async with self.pool.turn(session.lock):
+            async with self.pool.turn(session.lock, quick=message["do"] in QUICK):
                 if session.closed:
                     raise Failure(NOT_FOUND, "the session has ended")
                 try:

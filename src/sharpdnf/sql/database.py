@@ -21,6 +21,7 @@ from sharpdnf.sql.backends.protocol import Backend, LineageRows, Placed
 from sharpdnf.sql.bind.scope import UnknownColumn
 from sharpdnf.sql.closed import ClosedPlan, plan_closed
 from sharpdnf.sql.closed import answer as closed_answers
+from sharpdnf.sql.count_tails import with_tail
 from sharpdnf.sql.counting import SUMMARY, Counts, Options, Progress, certain, count_some
 from sharpdnf.sql.declarations import Declarations
 from sharpdnf.sql.distributions import Groups, read_groups
@@ -41,11 +42,10 @@ from sharpdnf.sql.reach import Links, Reach, make_reach, network_answers, read_l
 from sharpdnf.sql.rewrite.context import NUMBER
 from sharpdnf.sql.spoken import Spoken, check_groups, finish, read_spoken
 from sharpdnf.sql.summed import SummedAnswers, summed
-from sharpdnf.sql.tails import with_tail
 from sharpdnf.sql.topk import decide
 from sharpdnf.sql.uncertain import COPY, Declared, UncertainRow
 from sharpdnf.sql.ways import CIRCUIT, CLOSED, LINEAGE, NETWORK, WORLDS, Route, choose
-from sharpdnf.sql.worlds.evidence import Player, play_given
+from sharpdnf.sql.worlds.given import Player, play_given
 from sharpdnf.sql.worlds.play import NotKeptApart, Played, play
 from sharpdnf.sql.worlds.played_answers import group_answers, row_answers
 from sharpdnf.sql.worlds.script import Script, make_script

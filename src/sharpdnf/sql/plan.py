@@ -73,7 +73,7 @@ class Plan:
     steps: tuple[Step, ...] = ()
     """What runs first where the query negates: tables of candidates (``emit/stages.py``)."""
     tail: tuple[Plan, int] | None = None
-    """The rows to ask for instead, and how many of them an answer needs, where nothing else decides (``tails.py``)."""
+    """The rows to ask for instead, and how many of them an answer needs, if only that decides (``count_tails.py``)."""
 
     @property
     def last(self) -> int | None:

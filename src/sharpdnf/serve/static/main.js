@@ -141,7 +141,7 @@ async function start() {
   byId("to-tables").addEventListener("click", () => showStart(false));
   await startStories(openStory);
   const had = recall("session");
-  const tables = await attempt(restored);
+  const tables = await attempt(restored, (text) => text && warn(text)); // what the stories said stays
   if (tables?.length) setTables(tables);
   else {
     forgetAnswers();
