@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import runpy
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -57,11 +56,3 @@ def test_the_command_line(tmp_path: Path) -> None:
     assert json.loads(certain.stdout)["prob"] == 1.0 and "none of the uncertain tables (edge)" in certain.stderr
     rewritten = CliRunner().invoke(app, [*common, TWO_STEPS, "--show-sql"])
     assert "_sharpdnf_id" in rewritten.output
-
-
-def test_the_first_query_of_the_docs_runs() -> None:
-    text = (EXAMPLES.parent / "docs" / "sql.md").read_text()
-    code = text.split("```python\n")[1].split("```")[0]
-    names: dict[str, Any] = {}
-    exec(code, names)
-    assert names["r"].prob == pytest.approx([0.5875, 0.45])

@@ -28,6 +28,9 @@ PAGE = 1_000
 """How many rows of a table are shown at once, at most."""
 SMALL = 1 << 20
 """Bodies up to so many bytes are parsed at once, larger ones beside the other requests."""
+MOST_DIGITS = 1000
+"""Integers in a body may have so many digits: Python's time to read one grows with the square of its length, and the
+command line has switched off Python's own limit."""
 
 
 @dataclass(slots=True)
@@ -90,8 +93,13 @@ def parse_json(body: bytes) -> Any:
     def refuse(word: str) -> None:
         raise ValueError(f"{word} is not JSON")
 
+    def integer(digits: str) -> int:
+        if len(digits) > MOST_DIGITS:
+            raise ValueError(f"an integer of {len(digits)} digits is too long")
+        return int(digits)
+
     try:
-        return json.loads(body.decode(), parse_constant=refuse)
+        return json.loads(body.decode(), parse_constant=refuse, parse_int=integer)
     except UnicodeDecodeError:
         raise Failure(BAD_REQUEST, "the body is not text in UTF-8") from None
     except json.JSONDecodeError as error:
