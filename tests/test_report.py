@@ -176,8 +176,13 @@ def test_report_loads_no_model() -> None:
 def test_coverage_counts_labels_inside_the_shown_intervals() -> None:
     rows = [make_row("paper", "structure", 50, 3, error, index=i) for i, error in enumerate((0.0, 0.03, 0.05, -0.06))]
     line = report.coverage_table(rows).lines[0]
-    assert line[:4] == ("paper", "structure", "4", "100.0") and line[4].startswith("50.0 [")
-    assert line[5:] == ("0.080", "0.035")  # the median width, the mean error
+    solved = [
+        dataclasses.replace(row, sigma=math.nan, log_lower=-0.1, log_upper=-0.1) for row in rows
+    ]  # by simplification alone
+    assert report.coverage_table(solved).lines[0][2:7] == ("4", "0", "-", "-", "-")
+    assert report.coverage_table(solved + rows).lines[0][4:] == line[4:]
+    assert line[:5] == ("paper", "structure", "4", "4", "100.0") and line[5].startswith("50.0 [")
+    assert line[6:] == ("0.080", "0.035")  # the median width, the mean error
     bare = [dataclasses.replace(row, log_lower=-math.inf, log_upper=0.0) for row in rows]
-    assert report.coverage_table(bare + rows[:1]).lines[0][3:6] == ("20.0", "100.0 [20.7, 100.0]", "0.080")
-    assert report.coverage_table(bare).lines[0][3:6] == ("0.0", "-", "-")
+    assert report.coverage_table(bare + rows[:1]).lines[0][4:7] == ("20.0", "100.0 [20.7, 100.0]", "0.080")
+    assert report.coverage_table(bare).lines[0][4:7] == ("0.0", "-", "-")

@@ -182,13 +182,18 @@ def _main_tables(model: str, rows: Sequence[Row]) -> list[Table]:
 
 
 def coverage_table(rows: Sequence[Row]) -> Table:
-    """How often an interval was shown with the network's estimate, and how often the label lay in it."""
+    """How often an interval was shown with the network's estimate, and how often the label lay in it.
+
+    Formulas that simplification answers alone, which have no sigma, say nothing about the network's intervals: their
+    answers are exact, and a sampled label lies beside them.
+    """
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         groups.setdefault((row.model, row.set), []).append(row)
     lines: list[tuple[str, ...]] = []
     for (model, name), group in sorted(groups.items()):
-        shown = [row for row in group if row.log_lower > -math.inf or row.log_upper < 0.0]
+        asked = [row for row in group if not math.isnan(row.sigma)]
+        shown = [row for row in asked if row.log_lower > -math.inf or row.log_upper < 0.0]
         cells = ["-", "-"]
         if shown:
             inside = sum(row.log_lower <= row.log_label <= row.log_upper for row in shown)
@@ -196,12 +201,23 @@ def coverage_table(rows: Sequence[Row]) -> Table:
             width = np.median([math.exp(row.log_upper) - math.exp(row.log_lower) for row in shown])
             cells = [f"{100 * inside / len(shown):.1f} [{100 * low:.1f}, {100 * high:.1f}]", f"{width:.3f}"]
         error = f"{float(np.mean(errors(group, 'log_prediction'))):.3f}"
-        lines.append((model, name, str(len(group)), f"{100 * len(shown) / len(group):.1f}", *cells, error))
-    header = ("network", "set", "formulas", "interval shown (%)", "label inside (%)", "median width", "mean error")
+        share = f"{100 * len(shown) / len(asked):.1f}" if asked else "-"
+        lines.append((model, name, str(len(group)), str(len(asked)), share, *cells, error))
+    header = (
+        "network",
+        "set",
+        "formulas",
+        "network asked",
+        "interval shown (%)",
+        "label inside (%)",
+        "median width",
+        "mean error",
+    )
     note = (
         "Intervals at 95 %, from residuals on formulas of another seed than these. They are no guarantee. A formula "
         "that is not recognisably of the training family gets none, and the answer says why: joins, networks, fault "
-        "trees and lineage are such families. Label inside is of the intervals that were shown."
+        "trees and lineage are such families. Label inside is of the intervals that were shown. The network is not "
+        "asked about a formula that simplification answers alone."
     )
     return Table("B", "How often an interval is shown with an estimate, and how often it held", header, lines, note)
 
