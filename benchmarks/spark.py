@@ -3,7 +3,8 @@
 A random graph and its paths of two edges, about as many clauses as asked for (CLAUSES="100000 1000000"). The wall time
 of each stage, and for counting the processor time too: that of the Python workers of Spark, against that of the kernels
 on the formulas of DuckDB in one thread. Wall time is that of the machine as it is; processor time and ratios of one run
-compare. Writes benchmarks/results/spark.csv and draws it (docs/figures/spark.png).
+compare. Writes benchmarks/results/spark.csv and draws it (docs/figures/spark.png). A size written "duckdb:30000000" is
+asked of DuckDB alone.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ import pyarrow as pa
 import sharpdnf
 from sharpdnf.drawing import new_figure, save_figure
 from sharpdnf.sql.counting import Options, count_batch
-from sharpdnf.sql.distributed import count_in_place, place
+from sharpdnf.sql.distributed import count_in_place
+from sharpdnf.sql.distributed_lineage import place
 from sharpdnf.sql.emit.lineage import build
 from sharpdnf.sql.partitions import Work
 from sharpdnf.sql.plan import make_plan
@@ -34,6 +36,7 @@ RESULTS = Path(__file__).parent / "results" / "spark.csv"
 FIGURE = Path(__file__).parent.parent / "docs" / "figures" / "spark.png"
 COLUMNS = ("machine", "clauses", "engine", "stage", "seconds", "processor seconds", "megabytes")
 TWO_STEPS = "SELECT DISTINCT e.src FROM edge e JOIN edge f ON e.dst = f.src"
+ALONE = "duckdb:"
 DEGREE = 5
 """Edges of a node, so an answer has about 25 clauses."""
 Stages = dict[str, tuple[float, float | None]]
@@ -116,18 +119,21 @@ def on_duckdb(table: pa.Table) -> tuple[Stages, float, int]:
     )
 
 
-def measure(asked: int) -> list[dict[str, Any]]:
-    """The rows of one size, DuckDB first."""
+def measure(asked: int, *, alone: bool = False) -> list[dict[str, Any]]:
+    """The rows of one size, DuckDB first, and if not ``alone`` then Spark."""
     table = graph(asked)
     duck, total, clauses = on_duckdb(table)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    spark, other, peak = on_spark(table)
-    assert abs(total - other) <= 1e-9 * total, f"the sums of all probabilities differ: {total} and {other}"
+    engines = [("duckdb", duck, memory)]
+    if not alone:
+        spark, other, peak = on_spark(table)
+        assert abs(total - other) <= 1e-9 * total, f"the sums of all probabilities differ: {total} and {other}"
+        engines.append(("spark local[2]", spark, peak))
     machine = f"{platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.0f}"
     return [
         dict(zip(COLUMNS, (machine, clauses, engine, stage, f"{wall:.2f}", "" if cpu is None else f"{cpu:.2f}",
                            f"{size:.0f}"), strict=True))
-        for engine, stages, size in (("duckdb", duck, memory), ("spark local[2]", spark, peak))
+        for engine, stages, size in engines
         for stage, (wall, cpu) in stages.items()
     ]  # fmt: skip
 
@@ -156,9 +162,11 @@ def main() -> None:
     if RESULTS.exists():
         with RESULTS.open(newline="") as file:
             rows = list(csv.DictReader(file))
-    measure(10_000)  # Spark's first query compiles and loads more than it counts
-    for asked in [int(text) for text in sys.argv[1:]] or [100_000, 1_000_000]:
-        new = measure(asked)
+    sizes = sys.argv[1:] or ["100000", "1000000"]
+    if not all(text.startswith(ALONE) for text in sizes):
+        measure(10_000)  # Spark's first query compiles and loads more than it counts
+    for text in sizes:
+        new = measure(int(text.removeprefix(ALONE)), alone=text.startswith(ALONE))
         rows = [row for row in rows if int(row["clauses"]) != new[0]["clauses"]] + new
         for row in new:
             print(*row.values(), sep="\t", flush=True)

@@ -32,7 +32,7 @@ from sharpdnf.sql.plan import make_plan
 
 RESULTS = Path(__file__).parent / "results"
 TWO_STEPS = "SELECT DISTINCT e.src FROM edge e JOIN edge f ON e.dst = f.src"
-ROUNDS = 15
+ROUNDS = 7
 Row = tuple[str, float, str, bool]
 TPCH = {
     "nations that returned goods": "SELECT DISTINCT c_nationkey FROM customer JOIN orders ON c_custkey = o_custkey "
@@ -76,7 +76,7 @@ def graph(nodes: int, edges: int) -> sharpdnf.ProbDB:
 
 def measure(db: sharpdnf.ProbDB, name: str, query: str, *, targets: bool) -> list[Row]:
     """One query as lines with their targets."""
-    plan = make_plan(query, db.backend, db._uncertain())
+    plan = make_plan(query, db.backend, db.declared.uncertain())
     found = db._run(plan, None)
     statement = plan.sql
     ordered = f"SELECT * FROM ({statement}) AS _r ORDER BY {', '.join(f'_c{i}' for i in range(plan.shape.shown))}"
@@ -88,11 +88,11 @@ def measure(db: sharpdnf.ProbDB, name: str, query: str, *, targets: bool) -> lis
 
     def check() -> None:
         with db.backend.snapshot():
-            db._brought_up_to_date(plan.text)
+            db.declared.bring_up_to_date(plan.text)
 
     seconds = in_turns(
         {
-            "rewrite": lambda: make_plan(query, db.backend, db._uncertain()),
+            "rewrite": lambda: make_plan(query, db.backend, db.declared.uncertain()),
             "ordered": lambda: db.backend.arrow(ordered),  # type: ignore[attr-defined]
             "sql": lambda: db.backend.arrow(statement),  # type: ignore[attr-defined]
             "check": check,

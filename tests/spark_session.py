@@ -18,7 +18,8 @@ from sharpdnf.sql.source import check_java
 def spark_session(master: str = "local[2]", **settings: str) -> Iterator[Any]:
     """A session of two shuffle partitions, without a page; it is stopped at the end.
 
-    It does not compile its queries to Java, which takes longer than running them over tiny tables.
+    It does not compile its queries to Java, nor what Java interprets to the fastest code: over tiny tables both take
+    longer than they save.
     """
     pytest.importorskip("pyspark", reason="PySpark is not installed")
     try:
@@ -33,6 +34,7 @@ def spark_session(master: str = "local[2]", **settings: str) -> Iterator[Any]:
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         **settings,
     }.items():
         builder = builder.config(name, value)

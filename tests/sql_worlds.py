@@ -105,12 +105,12 @@ def possible_worlds(world: World) -> Iterator[tuple[float, dict[str, frozenset[i
 
 
 def plain(value: Any) -> Any:
-    """Values as every database and Arrow give them back."""
+    """Values as every database and Arrow give them back, lists as text, so that they can be keys."""
     if isinstance(value, Decimal):
         return float(value)
     if isinstance(value, datetime.datetime | datetime.date):
         return value.isoformat()
-    return value
+    return repr(value) if isinstance(value, list | dict) else value
 
 
 def played(database: Database, world: World) -> Iterator[float]:
@@ -158,7 +158,7 @@ def declared(database: Database, world: World) -> ProbDB:
 def exact_answers(db: ProbDB, sql: str) -> dict[Row, float]:
     """Answer -> probability from the lineage alone, by enumeration of each formula."""
     plan = make_plan(sql, db.backend, db.declared.uncertain())
-    events = Events.over(len(db.known_rows().prob)) if plan.steps else None
+    events = Events.over(db.known_rows().block) if plan.steps else None
     found = db._run(plan, events)
     formulas = formulas_of(found, events, db.known_rows())
     values = found.answers.to_pylist()

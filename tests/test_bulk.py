@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -105,17 +106,19 @@ def test_the_time_limit_holds_in_workers():
     assert np.all(late["certified_upper"] >= close["lower"])
 
 
-def test_count_many_on_dask():
+@contextmanager
+def dask_workers():
+    """Two workers of dask.distributed, as the chosen backend."""
     distributed = pytest.importorskip("distributed")
     cluster = distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None)
-    with cluster, distributed.Client(cluster), joblib.parallel_config(backend="dask"):
-        assert num_workers() == 2
-        assert same(counted(), counted_here())
-        assert {i for i, _ in in_any_order(square, range(9))} == set(range(9))
-        assert worlds() == worlds_here()
+    with cluster, distributed.Client(cluster) as client, joblib.parallel_config(backend="dask"):
+        yield
+        client.wait_for_workers(2)
 
 
-def test_count_many_on_ray():
+@contextmanager
+def ray_workers():
+    """Two workers of Ray, as the chosen backend."""
     ray = pytest.importorskip("ray")
     from ray.util.joblib import register_ray
 
@@ -123,20 +126,35 @@ def test_count_many_on_ray():
     try:
         register_ray()
         with joblib.parallel_config(backend="ray", n_jobs=2):
-            assert same(counted(), counted_here())
-            assert worlds() == worlds_here()
+            yield
     finally:
         ray.shutdown()
+
+
+@pytest.mark.parametrize("workers", [dask_workers, ray_workers])
+def test_other_backends_give_the_same_and_replace_a_worker_that_dies(workers, tmp_path):
+    """Formulas and worlds, with progress; then a worker is killed in the middle of its work."""
+    with workers():
+        assert num_workers() == 2
+        assert same(counted(), counted_here())
+        seen = []
+        assert worlds(progress=lambda *done: seen.append(done)) == worlds_here()
+        assert seen[-1][0] == seen[-1][1] and len(seen) > 1
+        died = tmp_path / "died"
+        found = dict(in_any_order(partial(die_once, died), range(8)))
+        assert died.exists() and found == {i: i for i in range(8)}
 
 
 PYTHONPATH = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 
 
-def worlds():
+def worlds(**asked):
     """Probabilities of a query that is answered by playing worlds."""
     db = sharpdnf.connect()
     db.register("e", {"a": list(range(20)), "p": [0.3] * 20}, prob="p")
-    return db.sql("SELECT a, row_number() OVER (ORDER BY a) AS n FROM e", rng=3, epsilon=0.1).arrow().to_pydict()
+    return (
+        db.sql("SELECT a, row_number() OVER (ORDER BY a) AS n FROM e", rng=3, epsilon=0.1, **asked).arrow().to_pydict()
+    )
 
 
 def here(work):

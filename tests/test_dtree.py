@@ -24,7 +24,7 @@ from oracle import (
     random_dnf,
 )
 
-from sharpdnf import DNF
+from sharpdnf import DNF, count
 from sharpdnf.compiled import Compiled
 from sharpdnf.engines.dtree import compile as compile_dnf
 from sharpdnf.engines.dtree import dtree
@@ -228,9 +228,82 @@ def test_stops_at_the_time_limit_with_bounds() -> None:
 
 
 def test_stops_at_the_memory_limit_with_bounds() -> None:
-    estimate = run(hard(), limit=Limit(deadline=time.monotonic() + 30, memory=4 << 20))
+    estimate = run(hard(), limit=Limit(deadline=time.monotonic() + 30, memory=1 << 18))
     assert not estimate.met and estimate.info["stopped"] == "memory limit"
     assert estimate.log_lower < estimate.log_upper
+
+
+def test_a_full_memory_forgets_what_is_finished_and_goes_on() -> None:
+    """In little memory finished subformulas are forgotten and solved again: the answer is the same."""
+    dnf = hard(50, 38)
+    whole, little = run(dnf), run(dnf, limit=Limit(deadline=time.monotonic() + 60, memory=1 << 19))
+    assert whole.met and little.met and little.info["nodes"] > 10_000  # of 64 bytes and more each
+    assert little.log_prob == pytest.approx(whole.log_prob, rel=1e-11)
+    assert little.log_lower <= whole.log_upper and whole.log_lower <= little.log_upper
+
+
+@st.composite
+def alike(draw: st.DrawFn) -> DNF:
+    """Clauses with private literals, some of them in pairs, beside shared ones: much to merge, most of it below."""
+    shared, clauses = draw(st.integers(2, 4)), []
+    n = shared
+    for _ in range(draw(st.integers(2, 6))):
+        company = draw(st.lists(st.integers(1, shared), min_size=1, max_size=2, unique=True))
+        signs = draw(st.lists(st.sampled_from([1, -1]), min_size=2, max_size=2))
+        private = draw(st.integers(0, min(2, 11 - n)))
+        clauses.append([*company, *(sign * (n + 1 + i) for i, sign in zip(range(private), signs, strict=False))])
+        n += private
+    extreme = st.floats(1e-15, 1 - 1e-15) | st.sampled_from([0.0, 1.0, 1e-12, 1 - 1e-12])
+    return DNF.from_clauses(clauses, np.array(draw(st.lists(extreme, min_size=n, max_size=n))), num_vars=n)
+
+
+@settings(max_examples=200, deadline=None)
+@given(alike(), st.booleans(), st.integers(1, 8))
+def test_merged_variables_against_rationals(dnf: DNF, tables: bool, nodes: int) -> None:
+    """Merged variables are as precise near 0 and near 1 as others, and bounds hold when it is cut short."""
+    truth = enumerate_fraction(dnf)
+    for estimate in (run(dnf, tables=tables), run(dnf, "bounds", tables=False, nodes=nodes)):
+        for value, lower, upper in (
+            (log_of(truth), estimate.log_lower, estimate.log_upper),
+            (log_of(1 - truth), estimate.log_complement_lower, estimate.log_complement_upper),
+        ):
+            slack = 1e-15 * max(1.0, abs(value)) if value > -math.inf else 0.0  # of the oracle's logarithm
+            assert lower is None or upper is None or (lower <= value + slack and value <= upper + slack)
+    assert run(dnf, tables=tables).met
+
+
+def log_of(x: Fraction) -> float:
+    """To the last digit near 0 and near 1; no product of these probabilities is below the doubles."""
+    if x == 0:
+        return -math.inf
+    return math.log1p(-float(1 - x)) if x > Fraction(1, 2) else math.log(float(x))
+
+
+def test_variables_that_cannot_be_told_apart_are_merged_in_subformulas() -> None:
+    """Each pair (x, y) has twenty clauses with a private literal each, which makes one of them; so a table does."""
+    rng = np.random.default_rng(5)
+    clauses, n = [], 7
+    for x, y in itertools.product(range(1, 4), range(4, 8)):
+        for _ in range(20):
+            n += 1
+            clauses.append([x, y, n])
+    dnf = DNF.from_clauses(clauses, rng.uniform(0.01, 0.1, n))
+    estimate = run(dnf)
+    merged = [[x, y, 8 + i] for i, (x, y) in enumerate(itertools.product(range(1, 4), range(4, 8)))]
+    one = [1.0 - math.prod(1.0 - dnf.prob[7 + 20 * i : 27 + 20 * i]) for i in range(12)]
+    assert estimate.prob == pytest.approx(enumerate_prob(DNF.from_clauses(merged, [*dnf.prob[:7], *one])), rel=1e-11)
+    assert estimate.info["nodes"] < 100
+
+
+def test_merged_variables_do_not_underflow() -> None:
+    """The product of two such probabilities is no double, so the two stay apart: P is not 0."""
+    dnf = DNF.from_clauses([[1, 2, 3], [3, 4], [5, 6, 4]], [1e-190, 1e-190, 1e-3, 0.5e-3, 1e-180, 1e-190])
+    for tables in (True, False):
+        assert run(dnf, tables=tables).log_prob == pytest.approx(math.log(0.5e-6), rel=1e-12)
+    rare = DNF.from_clauses([[1, 2, 3], [1, 2, 4], [3, 4, 5, 6]], [1e-190, 1e-190, 0.5, 0.5, 1e-190, 1e-191])
+    for method in ("auto", "shannon-tree", "dtree", "eliminate"):
+        estimate = count(rare, engine="exact", method=method)
+        assert estimate.log_prob == pytest.approx(math.log(0.75 + 0.025) - 380 * math.log(10), rel=1e-12), method
 
 
 def test_bounds_only_tighten_with_more_nodes() -> None:
@@ -283,7 +356,7 @@ def test_wrong_shapes_are_errors() -> None:
 
 def test_stamps_that_go_round_change_nothing() -> None:
     """The scratch memory numbers its passes and starts 256 before the numbers go round: this takes many more."""
-    dnf = random_dnf(np.random.default_rng(8), 16, 60, (3, 5))
+    dnf = random_dnf(np.random.default_rng(8), 18, 60, (3, 5))
     whole = run(dnf, tables=False)
     assert whole.info["nodes"] > 300
     assert whole.prob == pytest.approx(enumerate_prob(dnf), rel=1e-9)

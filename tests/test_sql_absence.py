@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from sql_negations import ABSENCE, AGGREGATES
+from sql_negations import ABSENCE, AGGREGATES, SUBQUERIES
 from sql_servers import Database
 from sql_shapes import Shape
 from sql_worlds import counted_answers, create, declared, differences, exact_answers, expected_answers, random_world
@@ -43,3 +43,10 @@ def test_absence_is_that_of_the_worlds(kind: tuple[str, str | None], seed: int, 
 @pytest.mark.parametrize(("kind", "seed", "rows"), WORLDS, indirect=["kind"])
 def test_conditions_over_aggregates_are_those_of_the_worlds(kind: tuple[str, str | None], seed: int, rows: int) -> None:
     check_shapes(kind, seed, rows, AGGREGATES)
+
+
+@pytest.mark.parametrize(("kind", "seed", "rows"), WORLDS, indirect=["kind"])
+def test_subqueries_that_stand_for_values_are_those_of_the_worlds(
+    kind: tuple[str, str | None], seed: int, rows: int
+) -> None:
+    check_shapes(kind, seed, rows, SUBQUERIES)

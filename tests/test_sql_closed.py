@@ -29,6 +29,9 @@ SHAPES: list[tuple[str, tuple[str, ...]]] = [
     ("SELECT s.y, count(*) AS n, sum(e.b) AS s FROM e JOIN s ON e.a = s.a GROUP BY s.y", ("duckdb", "sqlite")),
     ("SELECT sum(b - 2) AS s, sum(b * 0.1) AS d FROM e WHERE a IS NOT NULL", NUMERIC),
     ("SELECT count(*) AS n FROM e WHERE a > 100", ("duckdb", "sqlite", "postgres")),
+    ("SELECT k, avg(x) AS m FROM r GROUP BY k", ("duckdb", "sqlite", "postgres")),
+    ("SELECT count(x) AS n, sum(k) AS s FROM r WHERE x > 1", ("duckdb", "sqlite", "postgres")),
+    ("SELECT count(*) AS n, sum(a) AS s FROM ve", ("duckdb", "sqlite", "postgres")),
 ]
 
 

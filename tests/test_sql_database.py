@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from sql_edges import EDGES, TWO_STEPS
 from sql_servers import Database
+from sql_worlds import Table, World, counted_answers, create, declared, differences, expected_answers
 
 import sharpdnf
 from sharpdnf.errors import UnsupportedSQL
@@ -117,6 +118,27 @@ def test_sqlite_collations_are_kept() -> None:
     connection.execute("CREATE TABLE w (a TEXT PRIMARY KEY COLLATE NOCASE, p) WITHOUT ROWID")
     with pytest.raises(UnsupportedSQL, match="collation"):
         found.uncertain("w", prob="p")
+
+
+def test_sqlite_collations_of_uncertain_rows_are_those_of_the_worlds() -> None:
+    nocase = Table(("a",), [("x",), ("X",), ("y",)], [0.5, 0.25, 0.5], types=("text collate nocase",))
+    world = World({"e": nocase, "s": Table(("b",), [("x",), ("Y",), ("z",), (None,)], types=("text",))})
+    database = Database("sqlite")
+    create(database, world)
+    found = declared(database, world)
+    queries = [
+        "SELECT b FROM s WHERE b IN (SELECT a FROM e)",
+        "SELECT b FROM s WHERE b NOT IN (SELECT a FROM e)",
+        "SELECT b, EXISTS (SELECT 1 FROM e WHERE e.a = s.b) AS m FROM s",
+        "SELECT b FROM s WHERE (SELECT count(DISTINCT a) FROM e) = 1",
+        "SELECT b FROM s WHERE b >= (SELECT max(a) FROM e)",
+        "SELECT b FROM s EXCEPT SELECT a FROM e",
+        "SELECT b FROM s LEFT JOIN e ON e.a = s.b WHERE e.a IS NULL",
+        "SELECT b FROM s WHERE EXISTS (SELECT 1 FROM e WHERE e.a = s.b GROUP BY a HAVING count(*) > 1)",
+    ]
+    got = [counted_answers(found, sql) for sql in queries]
+    right = expected_answers(database, world, queries)
+    assert not [(sql, lines) for sql, a, b in zip(queries, got, right, strict=True) if (lines := differences(a, b))]
 
 
 def test_one_sqlite_file_under_two_names(tmp_path: Path) -> None:

@@ -44,9 +44,11 @@ def conditional_answers(
     return [(sum(e), {row: p / sum(e) for row, p in a.items()} if e else {}) for e, a in found]
 
 
-@pytest.mark.parametrize("seed", [1, 2, 5])
-def test_answers_given_evidence_are_those_of_its_worlds(seed: int) -> None:
-    database = Database("sqlite")
+@pytest.mark.parametrize(
+    ("kind", "seed"), [("sqlite", 1), ("sqlite", 2), ("sqlite", 5), ("duckdb", 2), ("postgres", 1)]
+)
+def test_answers_given_evidence_are_those_of_its_worlds(kind: str, seed: int, request: pytest.FixtureRequest) -> None:
+    database = Database(kind, request.getfixturevalue("address") if kind == "postgres" else None)
     world = random_world(seed)
     create(database, world)
     db = declared(database, world)

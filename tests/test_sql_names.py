@@ -154,8 +154,12 @@ def test_duckdb_fields_of_columns() -> None:
     db = sharpdnf.connect(database.connection)
     for table in "uef":
         db.uncertain(table, prob="p")
-    with pytest.raises(UnsupportedSQL, match="field"):
-        db.sql("SELECT a FROM u WHERE EXISTS (SELECT 1 FROM e WHERE u.a = 2)", way="lineage")
+    for query, right in (("u.a = 2", [0.125]), ("u.a = 1", [])):
+        for way in ("lineage", "worlds"):
+            found = db.sql(f"SELECT a FROM u WHERE EXISTS (SELECT 1 FROM e WHERE {query})", way=way)
+            assert found.prob.tolist() == pytest.approx(right), way
+    with pytest.raises(UnsupportedSQL, match="field"):  # what a column of a derived table is cannot be asked
+        db.sql("SELECT a FROM u WHERE EXISTS (SELECT 1 FROM (SELECT u FROM e) e WHERE u.a = 2)", way="lineage")
     assert db.sql("SELECT a FROM u WHERE EXISTS (SELECT 1 FROM f WHERE u.a = 1)").prob == pytest.approx([0.125])
 
 
@@ -404,3 +408,57 @@ def test_common_table_expressions_that_are_read_before_they_are_written() -> Non
     with pytest.raises(UnsupportedSQL, match="forward reference"):
         db.sql("WITH c AS (SELECT a FROM b), b AS (SELECT a FROM e) SELECT a FROM c", way="lineage")
     check(database, world, ["WITH c AS (SELECT a FROM b), b AS (SELECT 8 AS a) SELECT a FROM c"])
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT id, a.x FROM st WHERE a.x > 1",
+        "SELECT st.a.y.z FROM st WHERE a.y.z IS NOT NULL",
+        "SELECT a.x FROM st s GROUP BY a.x HAVING count(*) >= 2",
+        "SELECT id FROM st WHERE NOT EXISTS (SELECT 1 FROM st b WHERE b.a.x > st.a.x)",
+        "SELECT a.x, EXISTS (SELECT 1 FROM st b WHERE b.a.y.z = st.a.x) AS m FROM st",
+        "SELECT a.id FROM st AS a WHERE a.a.x = 5",
+    ],
+)
+def test_fields_of_structs(query: str) -> None:
+    import duckdb
+
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE st (id INTEGER, a STRUCT(x INTEGER, y STRUCT(z INTEGER)), p DOUBLE)")
+    connection.execute("INSERT INTO st VALUES (1, {'x': 5, 'y': {'z': 7}}, 0.5), (2, NULL, 0.25), "
+                       "(3, {'x': 5, 'y': {'z': 5}}, 0.5), (4, {'x': NULL, 'y': NULL}, 0.75)")  # fmt: skip
+    db = sharpdnf.connect(connection)
+    db.uncertain("st", prob="p")
+    found, worlds = db.sql(query), db.sql(query, way="worlds")
+    assert found.route.way in ("lineage", "circuit") and found.labels == worlds.labels
+    shown = [{tuple(row[c] for c in r.labels): round(row["prob"], 9) for row in r} for r in (found, worlds)]
+    assert shown[0] == shown[1]
+
+
+@pytest.mark.parametrize("kind", ["duckdb", "sqlite", "postgres"])
+def test_tables_of_other_schemas_by_every_way(kind: str, request: pytest.FixtureRequest) -> None:
+    database = Database(kind, request.getfixturevalue("address") if kind == "postgres" else None)
+    path = {"duckdb": "other.deep", "sqlite": "other", "postgres": "other"}[kind]
+    database.run("CREATE SCHEMA other" if kind == "postgres" else "ATTACH ':memory:' AS other")
+    if kind == "duckdb":
+        database.run("CREATE SCHEMA other.deep")
+    for name, value in ((f"{path}.t", 1), ("t", 2)):
+        database.run(f"CREATE TABLE {name} (a integer, p double precision)")
+        database.run(f"INSERT INTO {name} VALUES ({value}, 0.5), (3, 0.5)")
+    db = sharpdnf.connect(database.connection)
+    db.uncertain(f"{path}.t", prob="p")
+    db.uncertain("t", prob="p")
+    for query, way, right in (
+        (f"SELECT x.a FROM {path}.t x JOIN t ON t.a = x.a", "lineage", {(3,): 0.25}),
+        (f"SELECT a FROM {path}.t EXCEPT SELECT a FROM t", "circuit", {(1,): 0.5, (3,): 0.25}),
+        (f"SELECT {path}.t.a, count(*) OVER () AS n FROM {path}.t WHERE {path}.t.a > 2", "worlds", {(3, 1): 0.5}),
+        (f"SELECT count(*) AS n FROM {path}.t", "closed", {}),
+    ):
+        found = db.sql(query)
+        assert found.route.way == way, query
+        if right:
+            assert {tuple(row[c] for c in found.labels): row["prob"] for row in found} == right
+    if kind == "postgres":
+        database.run("DROP SCHEMA other CASCADE")
+    database.close()

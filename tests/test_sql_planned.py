@@ -127,6 +127,109 @@ def test_a_macro_that_takes_over_a_function(connection: duckdb.DuckDBPyConnectio
         db.sql("SELECT abs(a) FROM e WHERE a = 1", way="lineage")
 
 
+def test_a_macro_that_another_connection_commits_later(connection: duckdb.DuckDBPyConnection) -> None:
+    """The end of a transaction takes no number of the catalog."""
+    db, other = declared(connection), connection.cursor()
+    query = "SELECT abs(a) FROM e WHERE a = 1"
+    other.execute("BEGIN")
+    other.execute("CREATE MACRO abs(x) AS (SELECT max(a) FROM e)")
+    for _ in range(3):
+        assert probabilities(db, query) == {1: 0.5}
+    other.execute("COMMIT")
+    with pytest.raises(sharpdnf.SharpDNFError, match="user-defined function abs"):
+        db.sql(query, way="lineage")
+
+
+def test_a_dropped_macro_comes_back_by_a_rollback(connection: duckdb.DuckDBPyConnection) -> None:
+    connection.execute("CREATE MACRO abs(x) AS (SELECT max(a) FROM e)")
+    db = declared(connection)
+    query = "SELECT abs(a) FROM e WHERE a = 1"
+    connection.execute("BEGIN")
+    connection.execute("DROP MACRO abs")
+    for _ in range(3):
+        assert probabilities(db, query) == {1: 0.5}
+    connection.execute("ROLLBACK")
+    with pytest.raises(sharpdnf.SharpDNFError, match="user-defined function abs"):
+        db.sql(query, way="lineage")
+
+
+def test_columns_that_another_connection_renames(connection: duckdb.DuckDBPyConnection) -> None:
+    """The table keeps its number and how many columns it has."""
+    db, other = declared(connection), connection.cursor()
+    connection.execute("CREATE TABLE c AS SELECT 1 AS x, 2 AS y")
+    query = "SELECT c.x FROM c, e WHERE e.a = c.x"
+    for _ in range(3):
+        assert probabilities(db, query) == {1: 0.5}
+    other.execute("BEGIN")
+    for column, name in (("x", "z"), ("y", "x"), ("z", "y")):
+        other.execute(f"ALTER TABLE c RENAME {column} TO {name}")
+    for _ in range(3):
+        assert probabilities(db, query) == {1: 0.5}
+    other.execute("COMMIT")
+    for _ in range(3):
+        assert probabilities(db, query) == {2: 0.25}
+
+
+ABSENCE = "SELECT a FROM e WHERE NOT EXISTS (SELECT 1 FROM e AS f WHERE f.b = e.b AND f.a > e.a)"
+
+
+def test_queries_with_stages_in_turns(connection: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their temporary tables take numbers of the catalog, but nobody else's."""
+    db, planned = declared(connection), []
+    make: Callable[..., object] = database_module.make_plan
+
+    def counted(*args: object, **options: object) -> object:
+        planned.append(args[0])
+        return make(*args, **options)
+
+    for _ in range(2):
+        assert probabilities(db) == {1: 0.5, 2: 0.25}
+        assert probabilities(db, ABSENCE) == {1: 0.375, 2: 0.25, 3: 0.75}
+    monkeypatch.setattr(database_module, "make_plan", counted)
+    kept = db.backend._functions._known  # type: ignore[attr-defined]
+    for _ in range(3):
+        assert probabilities(db) == {1: 0.5, 2: 0.25}
+        assert probabilities(db, ABSENCE) == {1: 0.375, 2: 0.25, 3: 0.75}
+    assert not planned and db.backend._functions._known is kept  # type: ignore[attr-defined]
+    connection.execute("UPDATE e SET p = 0.5 WHERE a = 2")
+    assert probabilities(db, ABSENCE) == {1: 0.25, 2: 0.5, 3: 0.75}
+    assert probabilities(db) == {1: 0.5, 2: 0.5}
+    connection.execute("CREATE MACRO greatest(x) AS 1")
+    db.backend.state(frozenset(["e"]))
+    assert db.backend._functions._known is not kept  # type: ignore[attr-defined]
+
+
+ROWS = "SELECT DISTINCT e.b FROM e JOIN e AS f ON e.b = f.b"
+"""It reads nothing but uncertain rows, so no transaction is begun for it."""
+
+
+@pytest.mark.parametrize("query", [ROWS, "SELECT e.b FROM e JOIN s ON s.a = e.a"])
+def test_rows_that_change(connection: duckdb.DuckDBPyConnection, query: str) -> None:
+    db, other = declared(connection), connection.cursor()
+    for _ in range(3):
+        assert probabilities(db, query) == {1: 0.625, 2: 0.75}
+    connection.execute("UPDATE e SET p = 0.25 WHERE a = 3")
+    assert probabilities(db, query) == {1: 0.625, 2: 0.25}
+    other.execute("BEGIN")
+    other.execute("UPDATE e SET p = 0.5 WHERE a = 3")
+    for _ in range(2):
+        assert probabilities(db, query) == {1: 0.625, 2: 0.25}
+    other.execute("COMMIT")
+    for _ in range(2):
+        assert probabilities(db, query) == {1: 0.625, 2: 0.5}
+    connection.execute("BEGIN")
+    connection.execute("DELETE FROM e WHERE a = 1")
+    for _ in range(2):
+        assert probabilities(db, query) == {1: 0.25, 2: 0.5}
+    connection.execute("ROLLBACK")
+    for _ in range(2):
+        assert probabilities(db, query) == {1: 0.625, 2: 0.5}
+    connection.execute("DROP TABLE e")
+    connection.execute("CREATE TABLE e AS SELECT 1 AS a, 7 AS b, 0.125::DOUBLE AS p")
+    for _ in range(2):
+        assert probabilities(db, query) == {7: 0.125}
+
+
 def test_declarations_change(connection: duckdb.DuckDBPyConnection) -> None:
     db = declared(connection)
     query = "SELECT s.a FROM s WHERE s.a < 3"

@@ -35,8 +35,7 @@ def shapes_on(kind: str, shapes: list[Shape]) -> list[Shape]:
 def table_of(answers: Answers) -> dict[Row, float]:
     found: dict[Row, float] = {}
     for row in answers.arrow().to_pylist():
-        values = tuple(plain(v) for v in list(row.values())[: len(answers.labels)])
-        key = tuple(repr(v) if isinstance(v, list | dict) else v for v in values)
+        key = tuple(plain(v) for v in list(row.values())[: len(answers.labels)])
         assert key not in found, f"the answer {key} came twice"
         found[key] = row["prob"]
     return found

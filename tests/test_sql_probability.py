@@ -55,7 +55,7 @@ def test_expressions(database: Database, prob: str, value: object) -> None:
     ("score / 10", r"score / 10 is not in \[0, 1\]: k=1, name=a, score=50"),
     ("score / nothing", "no probability column 'nothing'"),
     ("nothing", "no probability column 'nothing': its columns are k, name, score, weight"),
-    ("random()", "from call to call"),
+    ("random()", "not told by the query"),
     ("max(weight)", "aggregate max"),
     ("(SELECT 1)", "nor one expression|one expression"),
     ("weight, score", "nor one expression"),

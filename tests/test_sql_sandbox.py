@@ -53,6 +53,21 @@ def test_the_answers_are_those_of_probdb(box: Sandbox) -> None:
         assert box.rewrite(TWO_STEPS).startswith("SELECT")
 
 
+def test_evidence_ways_and_aggregates_are_those_of_probdb(box: Sandbox) -> None:
+    query = "SELECT src FROM edge"
+    with sharpdnf.connect() as db:
+        db.register("edge", pa.table(EDGES), prob="p")
+        present, absent = "SELECT 1 FROM edge WHERE src = 1", "SELECT 1 FROM edge WHERE dst = 2"
+        for options in ({"given": present}, {"given_not": [absent]}, {"given": sharpdnf.sql.key("edge", "src")},
+                        {"way": "worlds"}):  # fmt: skip
+            got, want = box.sql(query, **options), db.sql(query, **options)  # type: ignore[arg-type]
+            assert got.arrow().equals(want.arrow()) and got.plan() == want.plan()
+        counts = "SELECT count(*) AS n FROM edge"
+        assert box.sql(counts, aggregates="rows").arrow().equals(db.sql(counts, aggregates="rows").arrow())
+    with pytest.raises(SQLError, match=r"impossible|probability 0"):
+        box.sql(query, given="SELECT 1 FROM edge WHERE src = 99")
+
+
 def test_errors_and_warnings_are_those_of_probdb(box: Sandbox) -> None:
     for error, query in ((UnsupportedSQL, "SELECT random() FROM edge"), (SQLError, "SELECT nope FROM edge"),
                          (SQLError, "SELECT a FROM nowhere")):  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -20,7 +21,10 @@ from sql_servers import Database
 from sql_worlds import create, differences, expected_answers, plain, random_world
 
 from sharpdnf.errors import MissingExtra, SQLError, SQLTimeout, UnsupportedSQL
-from sharpdnf.sql import ProbDB, connect
+from sharpdnf.sql import ProbDB, connect, distributed_lineage
+from sharpdnf.sql.distributed import SparkAnswers
+from sharpdnf.sql.distributed_closed import SparkAggregates
+from sharpdnf.sql.evidence import denial, key
 from sharpdnf.sql.source import check_java
 
 SHAPES = [
@@ -68,7 +72,7 @@ def test_answers_are_those_of_the_worlds(session: Any) -> None:
     database.close()
 
 
-def test_sampled_answers_are_those_of_duckdb(session: Any) -> None:
+def test_sampled_answers_are_those_of_duckdb(session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Same seed, same numbers: to the last digit where they are drawn, whatever the partitions."""
     spark, duck = both(session, graph())
     with spark, duck:
@@ -77,6 +81,7 @@ def test_sampled_answers_are_those_of_duckdb(session: Any) -> None:
         assert all(a != b for a, b in zip(*(t.column("prob").to_pylist() for t in (want, other)), strict=True))
         assert spark.sql(PATHS, rng=7).arrow().to_pydict() == want.to_pydict()
         session.conf.set("spark.sql.shuffle.partitions", "5")
+        monkeypatch.setattr(distributed_lineage, "FEW", 0)
         try:
             frame = spark.sql(PATHS, rng=7).spark()
             assert frame.toArrow().sort_by("g").to_pydict() == want.to_pydict()
@@ -103,17 +108,68 @@ def test_circuits_and_evidence_are_those_of_duckdb(session: Any) -> None:
         assert [r.row for r in got.explain(1, 2)] == [r.row for r in want.explain(1, 2)]
 
 
-def test_what_looks_at_all_answers_together(session: Any) -> None:
-    spark, duck = both(session, graph(60))
+def test_what_looks_at_all_answers_together(session: Any, collected: list[int]) -> None:
+    """No lineage comes to the driver, and of the answers only what a choice needs."""
+    spark, duck = both(session, graph(200))
     with spark, duck:
-        for sql in (
-            "SELECT a FROM e HAVING prob() > 0.3 ORDER BY prob() DESC LIMIT 3",
-            "SELECT a, count(*) AS n, max(b) AS m FROM e GROUP BY a",
-            "SELECT a, expected_sum(b) AS s, prob() * 2 AS d FROM e GROUP BY a",
+        for sql, most in (
+            ("SELECT x.a FROM e x JOIN e y ON x.b = y.a HAVING prob() > 0.02", 0),
+            ("SELECT x.a FROM e x JOIN e y ON x.b = y.a ORDER BY prob() DESC LIMIT 3", 40),
+            ("SELECT a, expected_sum(b) AS s, prob() * 2 AS d FROM e GROUP BY a HAVING prob() * 2 > 0.2 ORDER BY s", 0),
+            ("SELECT a, prob() AS p FROM e ORDER BY a DESC LIMIT 4 OFFSET 1", 5),
+            ("SELECT a, count(*) AS n, max(b) AS m FROM e GROUP BY a", 0),
         ):
-            got, want = (db.sql(sql, rng=1) for db in (spark, duck))
+            collected.clear()
+            got, want = (db.sql(sql, rng=7, epsilon=0.3) for db in (spark, duck))
+            assert isinstance(got, SparkAnswers | SparkAggregates)
+            frame = got.spark()
+            assert frame.count() == len(want) > 0, sql
+            assert sum(collected) <= most, sql
             assert got.arrow().to_pydict() == want.arrow().to_pydict(), sql
-        assert got.spark().count() == len(want)
+            named = frame.toArrow()
+            assert set(want.arrow().column_names) <= set(named.column_names), sql
+        dist = [db.distribution(1, "n").arrow().to_pydict() for db in (got, want)]  # type: ignore[attr-defined]
+        assert dist[0] == dist[1] and len(dist[0]["value"]) > 1
+
+
+@pytest.fixture
+def collected(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many rows came to the driver, each time that a frame did; lineage must not."""
+    from sharpdnf.sql.backends.spark import Spark
+
+    seen: list[int] = []
+    original = Spark.collected
+
+    def noted(self: Spark, frame: Any) -> pa.Table:
+        table = original(self, frame)
+        if "_number" in table.column_names:
+            seen.append(len(table))
+        return table
+
+    def refused(*_: object) -> None:
+        raise AssertionError("lineage was collected")
+
+    monkeypatch.setattr(Spark, "collected", noted)
+    monkeypatch.setattr(Spark, "lineage", refused)
+    return seen
+
+
+def test_keys_and_denials_are_evidence(session: Any) -> None:
+    spark, duck = both(session, graph(60))
+    evidence = [key("e", "a", "b"), denial("SELECT 1 FROM e x JOIN e y ON x.b = y.a WHERE x.a < 5")]
+    with spark, duck:
+        for sql in ("SELECT b FROM e WHERE a < 9", "SELECT b FROM e HAVING prob() > 0.01 ORDER BY prob() DESC LIMIT 4"):
+            got, want = (db.sql(sql, rng=7, given=evidence).arrow() for db in (spark, duck))
+            assert got.drop_columns(BOUNDS).to_pydict() == want.drop_columns(BOUNDS).to_pydict()
+            for name in BOUNDS:  # closed forms are added up in the order of the candidates
+                assert got.column(name).to_pylist() == pytest.approx(want.column(name).to_pylist(), rel=1e-12)
+        free = duck.sql(sql, rng=7).prob
+        assert free.tolist() != want.column("prob").to_pylist(), "the evidence says something"
+        with pytest.raises(SQLError, match="the evidence is impossible"):
+            spark.sql("SELECT b FROM e", given="SELECT 1 FROM e WHERE a > 1000")
+
+
+BOUNDS = ["prob", "lower", "upper"]
 
 
 def test_reasons_and_lineage_are_fetched(session: Any) -> None:
@@ -123,6 +179,18 @@ def test_reasons_and_lineage_are_fetched(session: Any) -> None:
         assert len(got) == len(want) > 1
         assert got.explain(1, 2) == want.explain(1, 2)
         assert sorted(got.lineage(1).names) == sorted(want.lineage(1).names)
+
+
+def test_a_frame_can_be_computed_again_when_its_answers_are_forgotten(session: Any) -> None:
+    """As after the loss of an executor: the rows of the candidates must still be there."""
+    with connect(session) as db:
+        db.register("e", graph(60), prob="p")
+        frame = db.sql("SELECT a FROM e EXCEPT SELECT b FROM e").spark()
+        want = frame.count()
+        gc.collect()
+        db.backend.files.sweep()  # type: ignore[attr-defined]
+        session.catalog.clearCache()
+        assert frame.count() == want > 0
 
 
 def test_an_answer_that_is_too_large_is_named(session: Any) -> None:
@@ -180,6 +248,15 @@ def assert_idle(session: Any) -> None:
     raise AssertionError("a job goes on")
 
 
+def test_a_query_that_spark_cannot_read_says_so_once(session: Any, capfd: pytest.CaptureFixture[str]) -> None:
+    with connect(session) as db:
+        db.register("e", {"a": [1], "p": [0.5]}, prob="p")
+        capfd.readouterr()
+        with pytest.raises(SQLError, match="nothing"):
+            db.sql("SELECT nothing FROM e")
+        assert capfd.readouterr().err == ""
+
+
 def test_changed_rows_are_noticed(session: Any) -> None:
     with connect(session) as db:
         db.register("e", {"a": [1, 2], "p": [0.5, 0.25]}, prob="p")
@@ -198,10 +275,29 @@ def test_what_spark_cannot_do_is_refused(session: Any) -> None:
             ("SELECT explode(array(a)) FROM e", "makes rows"),
             ("SELECT array(a) FROM e", "answer column of type"),
             ("SELECT a FROM hidden", "shares rows"),
-            ("SELECT rand() FROM e", "changes from call to call"),
+            ("SELECT rand() FROM e", "store its values in a table"),
         ):
             with pytest.raises(UnsupportedSQL, match=word):
                 db.sql(sql)
+        session.table("e").createGlobalTempView("everywhere")
+        try:
+            with pytest.raises(UnsupportedSQL, match="global temporary view 'everywhere'"):
+                db.sql("SELECT a FROM global_temp.everywhere")
+        finally:
+            session.catalog.dropGlobalTempView("everywhere")
+
+
+def test_sessions_that_cannot_serve_are_refused(session: Any) -> None:
+    for name in ("spark.sql.caseSensitive", "spark.sql.ansi.doubleQuotedIdentifiers"):
+        session.conf.set(name, "true")
+        try:
+            with pytest.raises(SQLError, match=f"{name}=true is not supported.*set it to false"):
+                connect(session)
+        finally:
+            session.conf.unset(name)
+    remote = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session", "version": "4.3.0"})()
+    with pytest.raises(SQLError, match="Spark Connect cannot count on its executors: give a SparkSession of a master"):
+        connect(remote)
 
 
 def test_java_that_is_missing_is_named_with_what_mends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -168,7 +168,7 @@ def test_where_prob_may_not_stand() -> None:
         ("SELECT expected_avg(g) + 1 FROM t", "alone"),
         ("SELECT expected_avg(x) FROM t", "avg"),
         ("SELECT expected_max(x) FROM t", "no mean"),
-        ("SELECT expected_avg(g) FROM t GROUP BY x", "select all"),
+        ("SELECT expected_avg(g) FROM t GROUP BY x", "select what is grouped by"),
         ("SELECT DISTINCT x, expected_avg(g) FROM t GROUP BY x", "DISTINCT"),
         ("SELECT expected_min(g) FROM t HAVING prob() > 0.5", "certain"),
         ("SELECT x, count(*) AS n, prob() FROM t GROUP BY x ORDER BY n", "distribution"),

@@ -86,6 +86,17 @@ def test_gradcheck() -> None:
     assert n == Probability(formulas).num_vars
 
 
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_second_derivatives_are_an_error(outputs: int) -> None:
+    rows = torch.full((1, 2), 0.5, requires_grad=True)
+    module = Probability([DNF.from_clauses([[1, 2]])] * outputs)
+    loss = module(rows).sum() + (rows**2).sum()  # the square has second derivatives, which must not hide that we do not
+    (first,) = torch.autograd.grad(loss, rows, create_graph=True)
+    assert torch.allclose(first, outputs * 2.0 + 2.0 * rows)
+    with pytest.raises(RuntimeError, match="no second derivatives"):
+        first.sum().backward()
+
+
 def test_types_shapes_and_strides() -> None:
     dnf = DNF.from_clauses([[1, 2], [-1, 3]])
     module = Probability(dnf)

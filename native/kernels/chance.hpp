@@ -65,14 +65,15 @@ inline Wide gap(const Chance &a, const Chance &b) {
     return a.flipped ? minus(a.small, b.small) : minus(b.small, a.small);
 }
 
-// One of two independent events, both of them, and a if an event of probability `high` happens, else b.
+// One of two independent events, both of them, and a if an event of probability `high` happens, else b; `units` is what
+// those two numbers may be off by already.
 template <bool Up> Chance either(const Chance &a, const Chance &b) {
     const Wide miss = a.q();
     return Chance::of(a.p() + b.p() * miss, miss * b.q()).template moved<Up>(8.0);
 }
 template <bool Up> Chance both(const Chance &a, const Chance &b) { return !either<!Up>(!a, !b); }
-template <bool Up> Chance mixed(double high, double low, const Chance &a, const Chance &b) {
-    return Chance::of(a.p() * high + b.p() * low, a.q() * high + b.q() * low).template moved<Up>(8.0);
+template <bool Up> Chance mixed(double high, double low, const Chance &a, const Chance &b, double units = 0.0) {
+    return Chance::of(a.p() * high + b.p() * low, a.q() * high + b.q() * low).template moved<Up>(8.0 + 2.0 * units);
 }
 
 // An interval that holds a probability.

@@ -7,6 +7,9 @@
 // rounded outwards (chance.hpp), those of finished nodes too: the interval of the root holds what was not computed and
 // what rounding may have come to.
 //
+// Variables that cannot be told apart in a subformula are merged there (merge.hpp). When the memory is full, finished
+// subformulas are forgotten, first those that were not met again lately.
+//
 // Two subformulas are taken for equal if 128-bit hashes agree: for N subformulas a false match has odds of about
 // N^2 / 2^129, below 1e-22 for a hundred million of them.
 #pragma once
@@ -16,6 +19,7 @@
 #include "bounds.hpp"
 #include "chance.hpp"
 #include "formula.hpp"
+#include "merge.hpp"
 #include "poll.hpp"
 #include "subformula.hpp"
 #include "table.hpp"
@@ -61,11 +65,7 @@ class DTree {
 
     // Throws Stopped if there is no time even for the bounds of the whole formula.
     DTree(const Formula &f, DTreeOptions options)
-        : options_(std::move(options)), bench_(f.num_vars, options_.poll), literal_prob_(2 * f.num_vars), memo_(16) {
-        for (int64_t v = 0; v < f.num_vars; ++v) {
-            literal_prob_[2 * v] = f.prob[v];
-            literal_prob_[2 * v + 1] = 1.0 - f.prob[v];
-        }
+        : options_(std::move(options)), bench_(f.num_vars, options_.poll), merging_(f), memo_(16) {
         nodes_.push_back({Compiled::kFalse, true});
         nodes_.push_back({Compiled::kTrue, true});
         nodes_[0].bounds = Bounds::never();
@@ -84,11 +84,11 @@ class DTree {
     }
 
     DTreeResult run() {
-        while (!nodes_[root_].closed && !stopped_ && !converged()) dive();
+        while (!nodes_[root_].closed && !stopped_ && !converged()) advance();
         const bool in_time = !stopped_;
         if (!options_.compile && options_.relative_epsilon == 0.0 && options_.additive_epsilon == 0.0) {
             options_.work_budget = std::min(options_.work_budget, 2 * bench_.work + kComplementWork);
-            while (!nodes_[root_].closed && !stopped_ && !complement_known()) dive();
+            while (!nodes_[root_].closed && !stopped_ && !complement_known()) advance();
         }
         const Node &root = nodes_[root_];
         DTreeResult out;
@@ -148,16 +148,23 @@ class DTree {
     struct Key {
         uint64_t high = 0, low = 0;
         int32_t id = -1;
+        uint32_t used = 0;  // how many expansions there had been when it was last asked for
     };
 
     // --- the walk -------------------------------------------------------------------------------------------
+
+    void advance() {
+        dive();
+        if (full_ && !make_room()) stopped_ = "memory limit";
+        full_ = false;
+    }
 
     // Follows the largest gap down from the root, then works below the leaf it finds for as many expansions as the
     // way was long, so that walking never dominates.
     void dive() {
         path_.assign(1, root_);
         int64_t left = -1;
-        while (!path_.empty() && !stopped_) {
+        while (!path_.empty() && !stopped_ && !full_) {
             const int32_t id = path_.back();
             if (nodes_[id].kind == kOpen) {
                 if (left < 0) left = std::max<int64_t>(32, static_cast<int64_t>(path_.size()));
@@ -177,17 +184,17 @@ class DTree {
             if (nodes_[path_.back()].kind != kOpen) refresh(nodes_[path_.back()]);
     }
 
-    // Best-first keeps many open formulas; when they fill half of the memory, subtrees are finished one by one.
-    bool depth_first() const { return options_.compile || stored_ > options_.memory / 2; }
+    // Best-first keeps many open formulas; when they fill much of the memory, subtrees are finished one by one.
+    bool depth_first() const { return options_.compile || tight_ || stored_ > options_.memory / 2; }
 
     int32_t wider_child(const Node &node) const {
         const Node &a = nodes_[node.a], &b = nodes_[node.b];
         if (a.closed || b.closed) return a.closed ? node.b : node.a;
-        if (options_.compile) return node.a;
+        if (options_.compile || tight_) return node.a;
         Wide gap_a = gap(a.bounds.lower, a.bounds.upper), gap_b = gap(b.bounds.lower, b.bounds.upper);
         if (node.kind == Compiled::kShannon) {
-            gap_a = gap_a * literal_prob_[2 * node.var];
-            gap_b = gap_b * literal_prob_[2 * node.var + 1];
+            gap_a = gap_a * merging_.prob[2 * node.var];
+            gap_b = gap_b * merging_.prob[2 * node.var + 1];
         } else if (node.kind == Compiled::kOr) {
             gap_a = gap_a * b.bounds.lower.q();
             gap_b = gap_b * a.bounds.lower.q();
@@ -205,9 +212,10 @@ class DTree {
         if (options_.compile) return;  // only the circuit is wanted, so bounds are not read
         Bounds found;
         if (node.kind == Compiled::kShannon) {
-            const double high = literal_prob_[2 * node.var], low = literal_prob_[2 * node.var + 1];
-            found.lower = mixed<false>(high, low, a.bounds.lower, b.bounds.lower);
-            found.upper = mixed<true>(high, low, a.bounds.upper, b.bounds.upper);
+            const double high = merging_.prob[2 * node.var], low = merging_.prob[2 * node.var + 1];
+            const double units = merging_.units(node.var);
+            found.lower = mixed<false>(high, low, a.bounds.lower, b.bounds.lower, units);
+            found.upper = mixed<true>(high, low, a.bounds.upper, b.bounds.upper, units);
         } else {
             found = node.kind == Compiled::kOr ? either(a.bounds, b.bounds) : both(a.bounds, b.bounds);
         }
@@ -246,8 +254,71 @@ class DTree {
     void check_limits() {
         if (++expansions_ >= options_.node_budget) stopped_ = "node budget";
         if (bench_.work >= options_.work_budget) stopped_ = "work budget";
-        if (stored_ + nodes_.capacity() * sizeof(Node) + memo_.size() * sizeof(Key) > options_.memory)
-            stopped_ = "memory limit";
+        full_ = bytes() > options_.memory;
+    }
+    std::size_t bytes() const {
+        return stored_ + nodes_.capacity() * sizeof(Node) + memo_.size() * sizeof(Key) + merging_.bytes();
+    }
+
+    // --- memory -------------------------------------------------------------------------------------------------
+
+    // Forgets what lies below finished nodes, and finished nodes that nothing has asked for lately; if that is too
+    // little, all that the unfinished part does not need. They may have to be solved again, and again: so it gives up
+    // after kPatience times the work that it took to fill the memory first, or if a quarter of it cannot be freed.
+    bool make_room() {
+        constexpr int64_t kPatience = 64;
+        if (options_.compile) return false;  // all of it is part of the answer
+        if (filled_ == 0) filled_ = bench_.work;
+        if (bench_.work / kPatience > filled_) return false;
+        const auto now = static_cast<uint32_t>(expansions_);
+        forget(now - (now - made_room_) / 2);
+        if (bytes() > options_.memory / 2) forget(now + 1);
+        tight_ |= bytes() > options_.memory / 4;
+        made_room_ = now;
+        return bytes() <= options_.memory / 4 * 3;
+    }
+    void forget(uint32_t since) {
+        std::vector<int32_t> place(nodes_.size(), -1), stack{0, 1, root_};
+        while (!stack.empty()) {
+            const int32_t id = stack.back();
+            stack.pop_back();
+            if (place[id] >= 0) continue;
+            place[id] = 0;
+            if (!nodes_[id].closed && nodes_[id].kind != kOpen)
+                stack.push_back(nodes_[id].a), stack.push_back(nodes_[id].b);
+        }
+        for (const Key &key : memo_)
+            if (key.id >= 0 && nodes_[key.id].closed && key.used >= since) place[key.id] = 0;
+        int32_t kept = 0;
+        for (std::size_t id = 0; id < nodes_.size(); ++id) {
+            if (place[id] >= 0)
+                place[id] = kept++;
+            else if (nodes_[id].kind == kOpen)
+                release(nodes_[id].a);
+        }
+        for (std::size_t id = 0; id < nodes_.size(); ++id) {
+            if (place[id] < 0) continue;
+            Node node = nodes_[id];
+            if (node.closed && node.kind >= Compiled::kOr) node.kind = Compiled::kTerm;
+            if (node.kind >= Compiled::kOr && node.kind != kOpen) node.a = place[node.a], node.b = place[node.b];
+            nodes_[place[id]] = node;
+        }
+        nodes_.resize(kept);
+        nodes_.shrink_to_fit();
+        root_ = place[root_];
+        std::vector<Key> old(16);
+        old.swap(memo_);
+        remembered_ = 0;
+        for (const Key &key : old) {
+            if (key.id < 0 || place[key.id] < 0) continue;
+            if (++remembered_ * 2 > memo_.size()) grow();
+            find(key).id = place[key.id];
+        }
+    }
+    void release(int32_t place) {
+        stored_ -= store_[place].bytes();
+        store_[place] = Clauses();
+        free_.push_back(place);
     }
 
     // --- expansion: one rule each ---------------------------------------------------------------------------
@@ -324,21 +395,26 @@ class DTree {
     }
 
     Bounds term(const int32_t *first, const int32_t *last) const {
-        const auto prob = [this](int32_t lit) { return literal_prob_[lit]; };
-        return Bounds::about(product(first, last, prob), product_units(last - first));
+        const auto prob = [this](int32_t lit) { return merging_.prob[lit]; };
+        return Bounds::about(product(first, last, prob), product_units(last - first) + merging_.units(first, last));
     }
 
     // The node of a subformula: a constant, a term, a solved table, one met before, or a new open leaf.
-    int32_t open(const Clauses &g) {
+    // Variables of it that cannot be told apart are merged, and g is what that leaves; in a circuit, where each
+    // decision on a merged variable would take as many nodes as it has parts, they stay as they are.
+    int32_t open(Clauses &g) {
         if (g.count() == 0) return 0;
         for (int32_t c = 0; c < g.count(); ++c)
             if (g.width(c) == 0) return 1;
         if (g.count() == 1) return add_term(g.begin(0), g.end(0));
         bench_.survey(g);
+        if (!options_.compile) merging_.run(g, bench_);
+        if (g.count() == 1) return add_term(g.begin(0), g.end(0));
         int32_t solved = -1;
         const std::size_t few = !options_.tables ? 0 : options_.compile ? 14 : 20;
         if (bench_.vars.size() <= few && tabulate(g, solved)) return solved;
         Key &entry = find(hash(g));
+        entry.used = static_cast<uint32_t>(expansions_);
         if (entry.id >= 0) return entry.id;
         const Bounds bounds = options_.compile ? Bounds::unknown() : leaf_bounds(g);
         int32_t place = static_cast<int32_t>(store_.size());
@@ -365,12 +441,13 @@ class DTree {
             return nx != ny ? nx < ny : x > y;
         });
         const int k = static_cast<int>(order.size());
-        double smallest = 1.0, prob[TruthTable::kMaxVars];
+        double smallest = 1.0, prob[TruthTable::kMaxVars], miss[TruthTable::kMaxVars], units = 0.0;
         uint32_t position[TruthTable::kMaxVars];
         for (int j = 0; j < k; ++j) {
             position[bench_.slot(order[j])] = static_cast<uint32_t>(j);
-            prob[j] = literal_prob_[2 * order[j]];
-            const double p = std::min(prob[j], literal_prob_[2 * order[j] + 1]);
+            prob[j] = merging_.prob[2 * order[j]], miss[j] = merging_.prob[2 * order[j] + 1];
+            units += merging_.units(order[j]);
+            const double p = std::min(prob[j], miss[j]);
             if (p > 0.0) smallest *= p;
         }
         if (!options_.compile && smallest < 1e-280) return false;
@@ -395,7 +472,7 @@ class DTree {
         if (options_.compile) {
             solved = add_diagram(k);
         } else {
-            solved = add(Compiled::kTerm, true, 0, 0, table_.bounds(prob));
+            solved = add(Compiled::kTerm, true, 0, 0, table_.bounds(prob, miss, units));
         }
         return true;
     }
@@ -445,12 +522,8 @@ class DTree {
     Key hash(const Clauses &g) {
         Key key;
         for (int32_t c = 0; c < g.count(); ++c) {
-            uint64_t high = 0x9e3779b97f4a7c15ULL, low = 0xd1b54a32d192ed03ULL;
-            for (const int32_t *lit = g.begin(c); lit != g.end(c); ++lit) {
-                const auto l = static_cast<uint64_t>(*lit) + 1;
-                high += mix(l * 0x9e3779b97f4a7c15ULL);
-                low += mix(l * 0xc2b2ae3d27d4eb4fULL + 0x165667b19e3779f9ULL);
-            }
+            const Merging::Weight clause = merging_.weigh(g.begin(c), g.end(c));
+            const uint64_t high = clause.w[0] + 0x9e3779b97f4a7c15ULL, low = clause.w[1] + 0xd1b54a32d192ed03ULL;
             key.high += mix(high ^ (low >> 1));
             key.low += mix(low + 0x27d4eb2f165667c5ULL * high);
             bench_.passed(g, c);
@@ -461,7 +534,7 @@ class DTree {
         std::size_t i = key.low & (memo_.size() - 1);
         while (memo_[i].id >= 0 && (memo_[i].low != key.low || memo_[i].high != key.high))
             i = (i + 1) & (memo_.size() - 1);
-        if (memo_[i].id < 0) memo_[i] = {key.high, key.low, -1};
+        if (memo_[i].id < 0) memo_[i] = {key.high, key.low, -1, key.used};
         return memo_[i];
     }
     void grow() {
@@ -479,7 +552,7 @@ class DTree {
 
     DTreeOptions options_;
     Workbench bench_;
-    std::vector<double> literal_prob_;
+    Merging merging_;
     std::vector<Node> nodes_;
     std::vector<int32_t> terms_;
     std::vector<Clauses> store_;
@@ -492,7 +565,9 @@ class DTree {
     TruthTable table_;
     IntervalSums sums_;
     std::size_t stored_ = 0, remembered_ = 0;
-    int64_t expansions_ = 0;
+    int64_t expansions_ = 0, filled_ = 0;  // filled_: the work that was done when the memory was full first
+    uint32_t made_room_ = 0;               // how many expansions there had been then
+    bool full_ = false, tight_ = false;
     int32_t root_ = 0;
     const char *stopped_ = nullptr;
 };

@@ -148,6 +148,11 @@ template <class Algebra> class Ordered {
         const double progress = diagram_ ? diagram_->progress() : shannon_->progress();
         return progress > 0.0 ? static_cast<double>(operations()) / progress : std::numeric_limits<double>::infinity();
     }
+    // Its part of a round: one that has had its chance and promises far less than the best goes on more slowly.
+    double share(double budget, double least) const {
+        constexpr double kChance = 1 << 21, kFar = 8.0;
+        return budget > kChance && started() && foreseen() > kFar * least ? budget / 4.0 : budget;
+    }
 
   private:
     // Finding an order may cost as much as the round; one that costs more is tried again in a later, larger round.
@@ -240,17 +245,18 @@ class ExactSolver {
             settle(eliminate(f_, lifted_.weights.data(), plan_, options_.threads, poll_));
             return done(ExactMethod::eliminate, 0, plan_.operations);
         }
+        // First the d-tree, which finds its own way where orders differ widely, then what promises most.
+        if (wants(ExactMethod::dtree) && options_.tree && !tree_exhausted_ && tree(budget)) return true;
         constexpr double kAhead = 2.0;
-        if (options_.method == ExactMethod::automatic) {
-            const ExactMethod *favourite = std::min_element(
-                std::begin(kOrdered), std::end(kOrdered),
-                [&](ExactMethod x, ExactMethod y) { return runner_of(x).foreseen() < runner_of(y).foreseen(); });
-            const bool promises = runner_of(*favourite).foreseen() < std::numeric_limits<double>::infinity();
-            if (promises && ordered(*favourite, std::min(kAhead * budget, options_.max_operations))) return true;
-        }
+        const ExactMethod favourite = *std::min_element(
+            std::begin(kOrdered), std::end(kOrdered),
+            [&](ExactMethod x, ExactMethod y) { return runner_of(x).foreseen() < runner_of(y).foreseen(); });
+        const double least = runner_of(favourite).foreseen();
+        const bool promises = least < std::numeric_limits<double>::infinity();
+        if (promises && ordered(favourite, std::min(kAhead * budget, options_.max_operations))) return true;
         for (const ExactMethod method : kOrdered)
-            if (wants(method) && ordered(method, budget)) return true;
-        return wants(ExactMethod::dtree) && options_.tree && !tree_exhausted_ && tree(budget);
+            if (wants(method) && ordered(method, runner_of(method).share(budget, least))) return true;
+        return false;
     }
     bool ordered(ExactMethod method, double budget) {
         Ordered<BothProbs> &runner = runner_of(method);
@@ -277,7 +283,7 @@ class ExactSolver {
         return false;
     }
 
-    // On the original: the d-tree takes 1 - P of a variable from P, which is too little for merged ones.
+    // On the original: the d-tree merges variables by itself, at every node.
     bool tree(double budget) {
         if (!tree_) {
             DTreeOptions options;
@@ -285,7 +291,7 @@ class ExactSolver {
             options.poll = &poll_;
             tree_ = std::make_unique<DTree>(original_, options);
         }
-        const DTreeResult result = tree_->resume(static_cast<int64_t>(std::min(budget / 2, 0x1p60)));
+        const DTreeResult result = tree_->resume(static_cast<int64_t>(std::min(budget, 0x1p60)));
         narrow(result.bounds);
         tree_exhausted_ = std::string_view(result.stopped) == "memory limit";
         if (poll_.stopped()) throw Stopped{};

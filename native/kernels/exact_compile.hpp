@@ -15,23 +15,38 @@ class ExactCompiler {
     ExactCompiler(const Formula &f, const CompileOptions &options, Poll &poll)
         : original_(f), options_(options), poll_(poll), pace_(poll) {}
 
-    // Without nodes if no method finishes within the operations and the memory. Throws Stopped at the deadline.
+    // Without nodes if no method finishes within the operations and the memory. Throws Stopped if the deadline comes
+    // before there is any circuit.
     Compiled run() {
+        try {
+            search();
+        } catch (const Stopped &) {
+            if (best_.kind.empty() || poll_.abandoned()) throw;
+        }
+        return std::move(best_);
+    }
+    ExactMethod method() const { return method_; }
+
+  private:
+    // Once a method is finished, the others have four times as long for a smaller circuit, if that is soon.
+    void search() {
         lifted_ = Lifting(original_, pace_).run();
         f_ = lifted_.formula.view();
         orders_ = std::make_unique<Orders>(f_, pace_);
         if (wants(ExactMethod::eliminate))
             plan_ = plan_elimination(f_, std::min(options_.max_operations, 0x1p30), poll_);
         constexpr double kFirst = 1 << 17;
-        for (double budget = std::min(options_.max_operations, kFirst);; budget *= 8.0) {
+        for (double budget = std::min(options_.max_operations, kFirst);; budget *= 2.0) {
             budget = std::min(budget, options_.max_operations);
             round(budget);
-            if (!best_.kind.empty() || budget >= options_.max_operations || !alive()) return std::move(best_);
+            if (budget >= options_.max_operations || !alive()) return;
+            constexpr double kSoon = 1 << 21;
+            if (best_.kind.empty()) continue;
+            if (budget <= kSoon) round(std::min(4.0 * budget, options_.max_operations));
+            return;
         }
     }
-    ExactMethod method() const { return method_; }
 
-  private:
     bool wants(ExactMethod method) const {
         return options_.method == ExactMethod::automatic || options_.method == method;
     }
@@ -47,8 +62,10 @@ class ExactCompiler {
 
     void round(double budget) {
         if (plan_.found() && plan_.operations <= budget / 4) eliminated();
+        double least = std::numeric_limits<double>::infinity();
+        for (const Runner &runner : runners_) least = std::min(least, runner.solver.foreseen());
         for (const ExactMethod method : kOrdered)
-            if (wants(method)) ordered(method, budget);
+            if (wants(method)) ordered(method, runners_[place_of(method)].solver.share(budget, least));
         if (wants(ExactMethod::dtree) && !tree_over_) tree(budget);
     }
     bool alive() const {
@@ -82,25 +99,33 @@ class ExactCompiler {
         if (runner.solver.over()) return;
         if (!runner.nodes) runner.nodes = std::make_unique<NodeBuilder>(share(), &lifted_);
         try {
-            const auto search = static_cast<int64_t>(16.0 * std::min(budget, 0x1p56));
-            if (runner.solver.run(method, f_, *runner.nodes, budget, search, share(), poll_, *orders_))
+            // What sifting gains it gains soon; in large formulas it would take longer than all the rest.
+            constexpr double kMostSifting = 0x1p27;
+            double search = 16.0 * std::min(budget, 0x1p56);
+            const bool enough = options_.method == ExactMethod::automatic && method == ExactMethod::diagram_sifted &&
+                                search >= kMostSifting;
+            if (enough) search = kMostSifting;
+            if (runner.solver.run(method, f_, *runner.nodes, budget, static_cast<int64_t>(search), share(), poll_,
+                                  *orders_))
                 offer(runner.nodes->compiled(runner.solver.value()), method);
+            if (enough && !runner.solver.started()) runner.solver.give_up();
         } catch (const Stopped &) {
             if (poll_.stopped()) throw;
             runner.solver.give_up();  // the memory is full
         }
     }
     void tree(double budget) {
-        DTreeOptions options;
-        options.compile = true;
-        options.memory = share();
-        options.work_budget = static_cast<int64_t>(std::min(budget / 2, 0x1p60));
-        options.poll = &poll_;
-        DTree tree(original_, options);
-        const DTreeResult result = tree.run();
+        if (!tree_) {
+            DTreeOptions options;
+            options.compile = true;
+            options.memory = share();
+            options.poll = &poll_;
+            tree_ = std::make_unique<DTree>(original_, options);
+        }
+        const DTreeResult result = tree_->resume(static_cast<int64_t>(std::min(budget / 2, 0x1p60)));
         if (poll_.stopped()) throw Stopped{};
         tree_over_ = result.exact || std::string_view(result.stopped) == "memory limit";
-        if (result.exact) offer(tree.compiled(), ExactMethod::dtree);
+        if (result.exact) offer(tree_->compiled(), ExactMethod::dtree);
     }
 
     const Formula &original_;
@@ -112,6 +137,7 @@ class ExactCompiler {
     EliminationPlan plan_;
     std::unique_ptr<Orders> orders_;
     Runner runners_[std::size(kOrdered)];
+    std::unique_ptr<DTree> tree_;
     bool tree_over_ = false;
     Compiled best_;
     ExactMethod method_ = ExactMethod::automatic;

@@ -33,6 +33,9 @@ struct Lifted {
     int64_t merged = 0;             // how many variables became part of another
 };
 
+// Whether the product is far from underflow, or 0 because a factor is.
+inline bool safe_product(double a, double b) { return a * b > 1e-200 || a == 0.0 || b == 0.0; }
+
 class Lifting {
   public:
     Lifting(const Formula &f, Pace &pace) : f_(f), pace_(pace) {}
@@ -63,8 +66,6 @@ class Lifting {
     }
 
   private:
-    // Whether products of a few such numbers are far from underflow.
-    static bool safe(double p) { return p == 0.0 || p > 1e-200; }
     static uint64_t weigh(int32_t lit) {
         return mix(static_cast<uint64_t>(lit) * 0x9e3779b97f4a7c15ULL + 0x2545f4914f6cdd1dULL);
     }
@@ -128,7 +129,8 @@ class Lifting {
             const double yes = out_.events[part].yes, no = out_.events[part].no;
             const double new_yes = together ? event.yes * yes : event.yes + event.no * yes;
             const double new_no = together ? event.no + event.yes * no : event.no * no;
-            if (!safe(new_yes) || !safe(new_no)) continue;
+            if (!(together ? safe_product(event.yes, yes) : safe_product(event.no, no))) continue;
+            if (!safe_product(new_yes, 1.0) || !safe_product(new_no, 1.0)) continue;
             event.yes = new_yes, event.no = new_no;
             event.of.push_back(part);
             if (event.of.size() == 1)

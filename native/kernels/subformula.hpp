@@ -44,6 +44,14 @@ class Workbench {
           unit_(2 * num_vars, 0),
           first_(2 * num_vars) {}
 
+    // Room for variables that are added later.
+    static constexpr std::size_t kBytesPerLiteral = 16;
+    void grow(std::size_t num_vars) {
+        if (stamp_.size() >= num_vars) return;
+        count.resize(2 * num_vars), unit_.resize(2 * num_vars, 0), first_.resize(2 * num_vars);
+        stamp_.resize(num_vars, 0), slot_.resize(num_vars);
+    }
+
     std::vector<int32_t> vars;   // the variables of the surveyed formula, in order of appearance
     std::vector<int32_t> count;  // how often each of their literals occurs
     int64_t work = 0;            // literals touched so far

@@ -45,30 +45,41 @@ class TruthTable {
     // one, so both are right to `kUnits` roundings. The caller makes sure that no assignment's probability underflows.
     static constexpr double kUnits = 34.0 + 3.0 * kMaxVars;
     Plain plain(const double *prob) {
-        const Plain sums = num_vars_ <= 6 ? one_word(prob) : words(prob);
+        double miss[kMaxVars];
+        for (int j = 0; j < num_vars_; ++j) miss[j] = 1.0 - prob[j];
+        return plain(prob, miss);
+    }
+    // With 1 - P of every position given, where taking it from P would lose digits.
+    Plain plain(const double *prob, const double *miss) {
+        const Plain sums = num_vars_ <= 6 ? one_word(prob, miss) : words(prob, miss);
         return sums.p < 0.5 ? Plain{sums.p, 1.0 - sums.p} : Plain{1.0 - sums.q, sums.q};
     }
     // The same as an interval.
-    Bounds bounds(const double *prob) {
-        const Plain sums = plain(prob);
-        return Bounds::about(sums.p < 0.5 ? Chance{Wide::of(sums.p), false} : Chance{Wide::of(sums.q), true}, kUnits);
+    Bounds bounds(const double *prob) { return about(plain(prob), kUnits); }
+    // `units` are the roundings that the probabilities themselves may be off by, all of them together.
+    Bounds bounds(const double *prob, const double *miss, double units) {
+        return about(plain(prob, miss), kUnits + units);
     }
 
   private:
+    static Bounds about(const Plain &sums, double units) {
+        return Bounds::about(sums.p < 0.5 ? Chance{Wide::of(sums.p), false} : Chance{Wide::of(sums.q), true}, units);
+    }
     // The probabilities of the 2^count assignments of positions first, first + 1, ...; one that is not there is 1/2.
-    void weigh(const double *prob, int first, int count, double *weight) const {
+    void weigh(const double *prob, const double *miss, int first, int count, double *weight) const {
         weight[0] = 1.0;
         for (int j = 0; j < count; ++j) {
-            const double high = first + j < num_vars_ ? prob[first + j] : 0.5, low = 1.0 - high;
+            const bool there = first + j < num_vars_;
+            const double high = there ? prob[first + j] : 0.5, low = there ? miss[first + j] : 0.5;
             for (int cell = 0; cell < 1 << j; ++cell) weight[cell | 1 << j] = weight[cell] * high, weight[cell] *= low;
         }
     }
     // In nibbles: the first two positions are looked up in a table, and the four others weigh the nibbles. At most
     // 7 + 6 + 1 + 15 roundings.
-    Plain one_word(const double *prob) const {
+    Plain one_word(const double *prob, const double *miss) const {
         double low[16], cells[4], weight[16];
         const int high = num_vars_ > 2 ? num_vars_ - 2 : 0;
-        weigh(prob, 0, 2, cells), weigh(prob, 2, high, weight);
+        weigh(prob, miss, 0, 2, cells), weigh(prob, miss, 2, high, weight);
         low[0] = 0.0;
         for (int cell = 0; cell < 4; ++cell)
             for (int below = 0; below < 1 << cell; ++below) low[1 << cell | below] = low[below] + cells[cell];
@@ -81,18 +92,18 @@ class TruthTable {
     }
     // Bytes: two products of three and sums of eight in a word, and three roundings for every position beyond it. Only
     // the smaller of P and 1 - P is of use: the other one is left at 0 where that is known.
-    Plain words(const double *prob) {
+    Plain words(const double *prob, const double *miss) {
         double low[256], weight[8];
-        weigh(prob, 0, 3, weight);
+        weigh(prob, miss, 0, 3, weight);
         low[0] = 0.0;
         for (int byte = 1; byte < 256; ++byte)
             low[byte] = low[byte & (byte - 1)] + weight[__builtin_ctz(static_cast<unsigned>(byte))];
-        weigh(prob, 3, 3, weight);
-        const double p = sum(prob, low, weight, 0);
-        return {p, p < 0.5 ? 0.0 : sum(prob, low, weight, ~uint64_t{0})};
+        weigh(prob, miss, 3, 3, weight);
+        const double p = sum(prob, miss, low, weight, 0);
+        return {p, p < 0.5 ? 0.0 : sum(prob, miss, low, weight, ~uint64_t{0})};
     }
     // The probability of the assignments whose bit differs from that of `flip`.
-    double sum(const double *prob, const double *low, const double *weight, uint64_t flip) {
+    double sum(const double *prob, const double *miss, const double *low, const double *weight, uint64_t flip) {
         values_.resize(words_.size());
         for (std::size_t i = 0; i < words_.size(); ++i) {
             const uint64_t word = words_[i] ^ flip;
@@ -103,7 +114,7 @@ class TruthTable {
         std::size_t size = words_.size();
         for (int j = 6; j < num_vars_; ++j) {
             size >>= 1;
-            const double high = prob[j], rest = 1.0 - prob[j];
+            const double high = prob[j], rest = miss[j];
             for (std::size_t i = 0; i < size; ++i) values_[i] = values_[2 * i] * rest + values_[2 * i + 1] * high;
         }
         return values_[0];

@@ -10,8 +10,8 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import BrokenExecutor
 from typing import Any, TypeVar
 
 from sharpdnf.errors import SharpDNFError, needs_extra
@@ -20,6 +20,12 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 DEATHS = 3
 """How often in a row workers may die before a single piece of work is done; after that the pieces are to blame."""
+DIED = frozenset(["BrokenExecutor", "RayActorError", "WorkerCrashedError", "NodeDiedError"])
+"""What the backends raise when a worker has died, by the names of the errors, as not all of them are installed."""
+GIVEN_UP = "KilledWorker"
+"""What dask raises when a piece has killed as many workers as dask gives it."""
+PATIENCE = 60.0
+"""Seconds that a cluster is given to replace workers that died: joblib works in this process where only one is left."""
 ROUND_PER_WORKER = 8
 SAFE_PATH = "PYTHONSAFEPATH"
 
@@ -75,13 +81,26 @@ def in_any_order(
                     left.remove(place)
                     deaths = 0
                     yield place, result
-            except BrokenExecutor as error:
+            except Exception as error:
+                kinds = {kind.__name__ for kind in type(error).__mro__}
+                if not kinds & {*DIED, GIVEN_UP}:
+                    raise
                 deaths += 1
-                if deaths >= DEATHS:
+                if deaths >= DEATHS or GIVEN_UP in kinds:
                     raise SharpDNFError(
-                        f"workers died {deaths} times in a row before one of {len(left)} pieces of work was done: "
+                        f"workers died {DEATHS} times in a row before one of {len(left)} pieces of work was done: "
                         "is there enough memory for so many workers?"
                     ) from error
+                _wait_for_workers(count)
+
+
+def _wait_for_workers(count: int) -> None:
+    """Waits until the backend has so many workers again, or for as long as it is given."""
+    import joblib
+
+    until = time.monotonic() + PATIENCE
+    while joblib.effective_n_jobs(-1) < min(count, 2) and time.monotonic() < until:
+        time.sleep(0.2)
 
 
 def _run(tasks: Sequence[Any], workers: int) -> Iterator[Any]:

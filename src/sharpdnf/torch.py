@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.autograd.function import once_differentiable
 
 from sharpdnf.circuit import Circuit
 from sharpdnf.circuit_analysis import possible_cover
@@ -115,9 +114,8 @@ class Probability(torch.nn.Module):
             raise ValueError(f"expected probabilities of shape (..., {self.num_vars}), not {tuple(probs.shape)}")
         if not probs.is_floating_point():
             raise TypeError(f"probabilities must be floating-point numbers, not {probs.dtype}")
-        rows = probs.reshape(math.prod(probs.shape[:-1]), self.num_vars)
-        out: torch.Tensor = _Evaluate.apply(rows, self)  # type: ignore[no-untyped-call]
-        return out.reshape(*probs.shape[:-1], self.num_outputs)
+        out: torch.Tensor = _Evaluate.apply(probs, self)  # type: ignore[no-untyped-call]
+        return out
 
     def extra_repr(self) -> str:
         """What the module shows of itself: variables, outputs, nodes."""
@@ -180,20 +178,45 @@ class _Evaluate(torch.autograd.Function):
         _check(rows)
         ctx.module, ctx.at_once = module, ctx.needs_input_grad[0] and module.exact == (True,)
         found, slopes = module._log_probs(rows, slopes=ctx.at_once)
-        ctx.save_for_backward(torch.from_numpy(slopes).to(probs) if ctx.at_once else probs)
-        return torch.from_numpy(found if module.log else np.exp(found)).to(probs)
+        ctx.save_for_backward(probs, *([_like(probs, slopes, module.num_vars)] if ctx.at_once else []))
+        return _like(probs, found if module.log else np.exp(found), module.num_outputs)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None]:
-        (saved,) = ctx.saved_tensors
-        if ctx.at_once:
-            return grad * saved, None
-        return torch.from_numpy(ctx.module._pull_back(_as_rows(saved), _as_rows(grad))).to(saved), None
+        probs, *slopes = ctx.saved_tensors
+        with torch.no_grad():
+            if slopes:
+                out = grad * slopes[0]
+            else:
+                pulled = ctx.module._pull_back(_as_rows(probs), _as_rows(grad))
+                out = _like(probs, pulled, ctx.module.num_vars)
+        if torch.is_grad_enabled():  # create_graph=True: somebody may differentiate the gradient, which depends on both
+            out = _NotAgain.apply(out, probs, grad)  # type: ignore[no-untyped-call]
+        return out, None
+
+
+class _NotAgain(torch.autograd.Function):
+    """A gradient of P that must not be differentiated: without this torch would take it for a constant."""
+
+    @staticmethod
+    def forward(ctx: Any, slopes: torch.Tensor, probs: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
+        return slopes.clone()
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[None, None, None]:
+        raise RuntimeError("sharpdnf.torch.Probability has no second derivatives: detach its gradient")
 
 
 def _as_rows(values: torch.Tensor) -> FloatArray:
-    return np.ascontiguousarray(values.detach().to("cpu", torch.float64).numpy())
+    """float64[k, last]: the entries in the processor's memory, all dimensions but the last made one."""
+    out = np.ascontiguousarray(values.detach().to("cpu", torch.float64).numpy())
+    return out if out.ndim == 2 else out.reshape(math.prod(out.shape[:-1]), out.shape[-1])
+
+
+def _like(model: torch.Tensor, rows: FloatArray, last: int) -> torch.Tensor:
+    """``rows`` as a tensor of the type, the device and the dimensions of ``model``, but for the last: ``last``."""
+    out = torch.from_numpy(rows).to(model)
+    return out if model.ndim == 2 else out.reshape(*model.shape[:-1], last)
 
 
 def _check(rows: FloatArray) -> None:

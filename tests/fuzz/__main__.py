@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 CORPUS = Path(__file__).parent / "corpus"
-TARGETS = ("text", "calls", "engines", "fronts", "queries", "expressions")
+TARGETS = ("text", "calls", "engines", "fronts", "queries", "wide", "expressions")
 
 
 @dataclass

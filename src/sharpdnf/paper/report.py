@@ -324,7 +324,7 @@ def heat_map(rows: Sequence[Row], path: Path) -> None:
     for threshold, value in zip(THRESHOLDS, paper, strict=True):
         ours = 100.0 * float(np.mean(close <= threshold))
         note = f"paper {value:.2f}\nhere {ours:.2f}"
-        right.annotate(note, (threshold, value), xytext=(0, -32), textcoords="offset points", ha="center", fontsize=8)
+        right.annotate(note, (threshold, value), xytext=(14, -32), textcoords="offset points", ha="center", fontsize=8)
     right.set(xlim=(0, 0.17), ylim=(0, 104), xlabel="additive error", ylabel="formulas within it (%)")
     right.set_title("How close the estimates are")
     right.legend(loc="lower right")

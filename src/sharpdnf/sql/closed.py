@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -67,6 +68,12 @@ class ClosedPlan:
     groups: Groups
     aggregates: tuple[Aggregate, ...]
     order: tuple[SortKey, ...]
+
+    @property
+    def own_order(self) -> tuple[SortKey, ...]:
+        """The sort keys up to the first that is an aggregate; columns are named by their position in the query."""
+        keys = {f"_c{position}" for position in self.groups.keys}
+        return tuple(takewhile(lambda key: key.column in keys, self.order))
 
 
 def plan_closed(
@@ -206,7 +213,23 @@ def answer(database: ProbDB, plan: ClosedPlan, found: LineageRows, known: Rows, 
 
     from sharpdnf.sql.ordering import order_of
 
-    always = plan.rows.always
+    possible, counts, spreads = folded(plan.aggregates, found, known, always=plan.rows.always)
+    shown = found.answers.take(possible) if plan.groups.keys else pa.table({})
+    places = {f"_c{position}": f"_c{i}" for i, position in enumerate(plan.groups.keys)}
+    keys = tuple(SortKey(places[key.column], key.descending, key.nulls_first) for key in plan.own_order)
+    order = order_of(keys, shown, counts, []) if plan.groups.keys else None
+    if order is not None:
+        shown, counts, spreads = shown.take(order), counts.take(order), [spread.take(order) for spread in spreads]
+    return AggregateAnswers(plan.rows.labels, shown, counts, spreads, database, route)
+
+
+def folded(
+    aggregates: tuple[Aggregate, ...], found: LineageRows, known: Rows, *, always: bool = False
+) -> tuple[IntArray, Counts, list[Spread]]:
+    """(the groups that can exist, their probabilities, the distributions of the aggregates in them).
+
+    With ``always`` there is one group, which exists in every world.
+    """
     if always and len(found.indptr) < 2:
         found = LineageRows(found.answers, np.zeros(2, np.int64), found.clauses, found.identity, found.measures)
     ways = alternatives(found, known)
@@ -215,19 +238,10 @@ def answer(database: ProbDB, plan: ClosedPlan, found: LineageRows, known: Rows, 
     exists = np.ones(groups) if always else 1.0 - none
     word = [np.full(groups, w, dtype=object) for w in ("exact", ENGINE)]
     counts = Counts(exists, exists, exists, word[0], word[1], np.ones(groups, dtype=bool))
-    shown = found.answers if plan.groups.keys else pa.table({})
-    places = {position: i for i, position in enumerate(plan.groups.keys)}
-    keys = []
-    for key in plan.order:
-        if int(key.column[2:]) not in places:
-            break
-        keys.append(SortKey(f"_c{places[int(key.column[2:])]}", key.descending, key.nulls_first))
-    order = order_of(tuple(keys), shown, counts, []) if plan.groups.keys else None
-    order = np.flatnonzero(exists > 0.0) if order is None else order[exists[order] > 0.0]
+    possible = np.flatnonzero(exists > 0.0)
     absent = np.zeros(groups) if always else none
-    spreads = [_spread(a, ways, found.measures, exists, absent, order) for a in plan.aggregates]
-    shown = shown.take(order) if plan.groups.keys else shown
-    return AggregateAnswers(plan.rows.labels, shown, counts.take(order), spreads, database, route)
+    spreads = [_spread(a, ways, found.measures, exists, absent, possible) for a in aggregates]
+    return possible, counts.take(possible), spreads
 
 
 def _none(ways: Alternatives, group: int) -> float:
@@ -252,13 +266,7 @@ def _spread(
     """
     import pyarrow as pa
 
-    there = np.rint(measures[:, aggregate.there]).astype(np.int64)
-    levels: FloatArray | None = None
-    scale, whole = 1, there
-    if aggregate.function in ("min", "max") and aggregate.value is not None:
-        levels, whole = _levels(measures[:, aggregate.value] * there)
-    elif aggregate.value is not None:
-        scale, whole = _whole(measures[:, aggregate.value] * there)
+    there, levels, scale, whole = _worth(aggregate, measures)
     sizes, values, probs = [], [], []
     for g in order.tolist():
         span = slice(int(ways.indptr[g]), int(ways.indptr[g + 1]))
@@ -274,13 +282,38 @@ def _spread(
         probs.append(np.append(prob[keep], missing))
     indptr = np.concatenate([[0], np.cumsum(np.array(sizes, dtype=np.int64))])
     prob = np.concatenate([np.zeros(0), *probs])
-    kind = pa.bool_() if aggregate.kind in TRUTH else None
-    return Spread(aggregate.label, indptr, pa.array(values, type=kind or _type(aggregate)), prob)
+    return Spread(aggregate.label, indptr, pa.array(values, type=value_type(aggregate)), prob)
 
 
-def _type(aggregate: Aggregate) -> Any:
+def _worth(aggregate: Aggregate, measures: FloatArray) -> tuple[IntArray, FloatArray | None, int, IntArray]:
+    """(how often each row counts, the levels of MIN and MAX, the scale of sums, the worth of each row).
+
+    The worth is a whole number: the level of its value, or the value times the scale. Values that have neither are
+    refused.
+    """
+    there = np.rint(measures[:, aggregate.there]).astype(np.int64)
+    if aggregate.value is None:
+        return there, None, 1, there
+    values = measures[:, aggregate.value] * there
+    if aggregate.function in ("min", "max"):
+        levels, place = _levels(values)
+        return there, levels, 1, place
+    return there, None, *_whole(values)
+
+
+def check_foldable(aggregates: tuple[Aggregate, ...], found: LineageRows, known: Rows) -> None:
+    """A refusal where the rows of a group are not independent, or their values not such that can be folded."""
+    alternatives(found, known)
+    for aggregate in aggregates:
+        _worth(aggregate, found.measures)
+
+
+def value_type(aggregate: Aggregate) -> Any:
+    """The Arrow type of the values of an aggregate."""
     import pyarrow as pa
 
+    if aggregate.kind in TRUTH:
+        return pa.bool_()
     whole = aggregate.function == "count" or aggregate.kind in WHOLE
     return pa.int64() if whole else pa.float64()
 

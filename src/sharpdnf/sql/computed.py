@@ -58,27 +58,42 @@ class Computed:
         """Whether answers are left out."""
         return bool(self.having) or self.qualify is not None
 
-    def query(self, dialect: str) -> str:
-        """HAVING before windows, QUALIFY after them; then the number of each answer and the items, in order."""
+    def query(self, dialect: str, *, whole: bool = False) -> str:
+        """HAVING before windows, QUALIFY after them; then the number of each answer and the items, in order.
+
+        If it is to be ``whole``, all columns of the answers stand before the items.
+        """
         first = exp.select(exp.Star()).from_(exp.Table(this=quoted(ANSWERS)))
         for condition in self.having:
             first = first.where(exp.paren(condition.copy()), copy=False)
         always = exp.EQ(this=exp.Literal.number(1), expression=exp.Literal.number(1))
         keys = [key.expression.copy() if key.expression is not None else column(key.column) for key in self.order]
         columns = [
-            column(NUMBER),
+            exp.Star() if whole else column(NUMBER),
             *(named(item.copy(), f"_x{i}") for i, item in enumerate(self.items)),
             named((always if self.qualify is None else self.qualify).copy(), "_keep"),
             *(named(key, f"_o{i}") for i, key in enumerate(keys)),
         ]
         second = exp.Select(expressions=columns).from_(_inside(first))
-        shown = [column(NUMBER), *(column(f"_x{i}") for i in range(len(self.items)))]
+        shown = [exp.Star()] if whole else [column(NUMBER), *(column(f"_x{i}") for i in range(len(self.items)))]
         last = exp.Select(expressions=shown).from_(_inside(second)).where(column("_keep"), copy=False)
         order = [
             exp.Ordered(this=column(f"_o{i}"), desc=key.descending, nulls_first=key.nulls_first)
             for i, key in enumerate(self.order)
         ]
         return str(last.order_by(*order, exp.Ordered(this=column(NUMBER)), copy=False).sql(dialect))
+
+    def near(self, dialect: str) -> str:
+        """Whether the choice of an answer may be another within the bounds ``lower`` and ``upper``, as an expression
+        over the table of answers."""
+        ends = []
+        for end in ("lower", "upper"):
+            tests = [exp.Paren(this=condition.copy()) for condition in self.having]
+            for part in [part for test in tests for part in test.find_all(exp.Column) if part.name == PROB]:
+                part.replace(column(end))
+            ends.append(f"({' AND '.join(f'coalesce({test.sql(dialect)}, FALSE)' for test in tests) or 'TRUE'})")
+        differs = "TRUE" if self.qualify is not None else f"{ends[0]} <> {ends[1]}"
+        return f"lower < upper AND guarantee <> 'exact' AND {differs}"
 
 
 def _inside(query: exp.Select) -> exp.Subquery:

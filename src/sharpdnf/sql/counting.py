@@ -78,10 +78,29 @@ class Counts:
         )
 
 
-def count_batch(batch: Countable, options: Options) -> Counts:
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """Answers whose lineage is on other machines, with bounds that are known of them here."""
+
+    count: Callable[[Options], Counts]
+    """Counts the answers of these numbers where they are."""
+    lower: FloatArray
+    upper: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.lower)
+
+    def take(self, wanted: IntArray) -> Remote:
+        """These answers."""
+        return Remote(self.count, self.lower[wanted], self.upper[wanted])
+
+
+def count_batch(batch: Countable | Remote, options: Options) -> Counts:
     """Counts every formula; delta holds for each of them."""
     if not len(batch):
         return empty()
+    if isinstance(batch, Remote):
+        return batch.count(options)
     if not isinstance(batch, Batch):
         from sharpdnf.sql.circuit_counting import count_circuits, count_tails
         from sharpdnf.sql.evidence import count_conditioned

@@ -41,11 +41,12 @@ from sharpdnf.sql.probability import RowProbability, read_probability
 from sharpdnf.sql.reach import Links, Reach, make_reach, network_answers, read_links
 from sharpdnf.sql.rewrite.context import NUMBER
 from sharpdnf.sql.spoken import Spoken, check_groups, finish, read_spoken
-from sharpdnf.sql.summed import SummedAnswers, summed
+from sharpdnf.sql.summed import LEAST, PLAIN, grouped_answers, one_answer, summed, summed_groups
 from sharpdnf.sql.topk import decide
 from sharpdnf.sql.uncertain import COPY, Declared, UncertainRow
 from sharpdnf.sql.ways import CIRCUIT, CLOSED, LINEAGE, NETWORK, WORLDS, Route, choose
 from sharpdnf.sql.worlds.given import Player, play_given
+from sharpdnf.sql.worlds.matter import Matter, rows_that_matter
 from sharpdnf.sql.worlds.play import NotKeptApart, Played, play
 from sharpdnf.sql.worlds.played_answers import group_answers, row_answers
 from sharpdnf.sql.worlds.script import Script, make_script
@@ -229,43 +230,64 @@ class ProbDB:
             return self._plan_closed(spoken, options).rows
 
         _, found, _, _ = self._lineage(again, plan.rows)
-        assert isinstance(found, LineageRows), "expected values are not counted one by one"
+        if isinstance(found, Placed):
+            from sharpdnf.sql.distributed_closed import fold_in_place
+
+            return fold_in_place(self, plan, spoken, found, self.known_rows(), options, route)
         return finish(
             closed_answers(self, plan, found, self.known_rows(), route), spoken, plan.groups.keys, self.backend
         )
 
-    def _summed(self, plan: Plan) -> tuple[Any, ...] | None:
-        """What the database adds up by itself of expected values; None where that is not possible, or not any more."""
-        prob_of_copy = {d.copy: d.uncertain.prob for d in self.declared.tables.values()}
-        sql = summed(plan, prob_of_copy, self.backend.dialect.name)
+    def _summed(self, plan: Plan, route: Route, options: Options) -> Answers | None:
+        """Expected values that the database works out by itself; None where that is not possible, or not any more."""
+        if not plan.expected:
+            return None
+        declared = {d.copy: d for d in self.declared.tables.values()}
+        dialect = self.backend.dialect
+        sql = summed(plan, declared, dialect)
+        if sql is None and options.engine == "auto" and self._read_rows(plan) >= LEAST:
+            sql = summed_groups(plan, declared, dialect)
         if sql is None:
             return None
         with self.backend.snapshot():
             renamed = self.declared.bring_up_to_date(sql)
             if renamed is None:
                 return None
+            sql = COPY.sub(lambda name: renamed.get(name[0], name[0]), sql)
             with self._numbered(plan):
-                return self.backend.rows(COPY.sub(lambda name: renamed.get(name[0], name[0]), sql))[0]
+                if plan.always:
+                    return one_answer(self.backend.rows(sql)[0], plan, self, route)
+                kinds = [kind.split("(")[0] for kind in self.backend.types(sql) or ()]
+                if not kinds or not set(kinds[: plan.shape.shown]) <= PLAIN:
+                    return None
+                table = self.backend.table(sql, len(kinds))
+        return grouped_answers(table, plan, self, route)
+
+    def _read_rows(self, plan: Plan) -> int:
+        """How many rows the uncertain tables have that a plan reads."""
+        copies = set(COPY.findall(plan.text))
+        return sum(len(d.prob) for d in self.declared.tables.values() if d.copy in copies)
 
     @contextmanager
     def _numbered(self, plan: Plan) -> Iterator[None]:
         """The temporary tables of numbered rows that a plan reads beside those of the uncertain tables."""
         made: list[str] = []
-        dialect = self.backend.dialect
         try:
             for name, select in plan.numbered:
-                made.append(quoted(name).sql(dialect.name))
-                self.backend.keep(name, select.sql(dialect.name), NUMBER)
+                made.append(name)
+                self.backend.keep(name, select.sql(self.backend.dialect.name), NUMBER)
             yield
         finally:
             for name in made:
-                self.backend.execute(dialect.drop.format(name))
+                self.backend.drop(name)
 
     def _lineage(self, again: Callable[[], Plan], plan: Plan, evidence: tuple[Evidence, ...] = ()) -> Ran:
         """The plan of a query, its rows, its events and those that must hold by the evidence, of one moment.
 
-        Where lineage may be too large for one machine, the rows stay where they are if answers are counted one by one.
+        Where lineage may be too large for one machine, the rows stay where they are if there are answers to tell apart.
         """
+        if plan is self._planned.last and self._planned.alone and not evidence and self.declared.unchanged(plan.text):
+            return plan, self._run(plan, None), None, np.zeros(0, dtype=np.int64)
         for _ in range(ATTEMPTS):
             known = [make_plan(entry.sql, self.backend, self.declared.uncertain()) for entry in evidence]
             with self.backend.snapshot():
@@ -274,8 +296,8 @@ class ProbDB:
                 if renamed is not None:
                     current = plan.renamed(renamed)
                     needed = bool(plan.steps or evidence)
-                    events = Events.over(len(self.known_rows().prob)) if needed else None
-                    stays = self.backend.dialect.counts_in_place and plan.one_by_one
+                    events = Events.over(self.known_rows().block) if needed else None
+                    stays = self.backend.dialect.counts_in_place and plan.in_place
                     found = self._stay(current, events) if stays else self._run(current, events)
                     parts = [np.zeros(0, dtype=np.int64)]
                     for entry, other in zip(evidence, known, strict=True):
@@ -335,8 +357,10 @@ class ProbDB:
                         current = self.declared.bring_up_to_date(" ".join(texts))
                     if current is not None:
                         tables = {key: self.declared.tables[key] for key in read}
-                        query = self._player(script, keys, tables, route, together=together)
-                        given = [(self._player(each, [], tables, route, together=together), entry)
+                        with watched(self.backend, options.timeout):
+                            matter = self._matter(tables, (script, *known))
+                        query = self._player(script, keys, tables, matter, route, together=together)
+                        given = [(self._player(each, [], tables, matter, route, together=together), entry)
                                  for each, entry in zip(known, evidence, strict=True)]  # fmt: skip
                         played = play_given(query, given, options) if given else query(options, 1)
                         return self._shown(played, groups, script, spoken, route, given=bool(given))
@@ -349,11 +373,21 @@ class ProbDB:
                 known = [make_script(entry.sql, self.backend, self.declared.uncertain()) for entry in evidence]
         raise SQLError("the uncertain tables change faster than the query can be planned")
 
+    def _matter(self, tables: dict[tuple[str, ...], Declared], scripts: Sequence[Script]) -> Matter:
+        """The rows of each table that can matter for one of the queries, which are played in the same worlds."""
+        readings = [reading for script in scripts for reading in script.readings()]
+        return {
+            key: rows_that_matter(self.backend, declared, [r.condition for r in readings if r.key == key])
+            for key, declared in tables.items()
+        }
+
     def _player(
-        self, script: Script, keys: list[int], tables: dict[tuple[str, ...], Declared], route: Route, *, together: bool
-    ) -> Player:
+        self, script: Script, keys: list[int], tables: dict[tuple[str, ...], Declared], matter: Matter, route: Route,
+        *, together: bool,
+    ) -> Player:  # fmt: skip
         return lambda asked, times: play(
-            self.backend, script, tables, lambda d: np.arange(len(d.prob)), asked, route, keys, together=together,
+            self.backend, script, tables, matter, asked, route, keys,
+            together=together and not script.alone,
             times=times,
         )  # fmt: skip
 
@@ -434,7 +468,8 @@ class ProbDB:
         with watched(self.backend, timeout):
             self._check_open()
             chosen, route = self._choose(query, options, way)
-            evidence = (*self._evidence, *as_evidence(given, given_not))
+            asked = (*self._evidence, *as_evidence(given, given_not))
+            evidence = tuple(entry.written(self.backend.dialect.name) for entry in asked)
             if evidence:
                 chosen, route = self._under_evidence(query, options, chosen, route, evidence)
             ran, tails = None, None
@@ -459,9 +494,9 @@ class ProbDB:
                 except UnsupportedSQL as error:  # only the rows tell whether they are a network
                     chosen, route = self._choose(query, options, way, route.refused(str(error)))
             if isinstance(chosen, Plan):
-                row = self._summed(chosen) if not evidence and ran is None else None
-                if row is not None:
-                    return SummedAnswers(row, chosen, self, route)
+                answers = self._summed(chosen, route, options) if not evidence and ran is None else None
+                if answers is not None:
+                    return answers
                 plan, found, events, parts = ran or self._lineage(
                     lambda: self._plan(query, circuits=False), chosen, evidence
                 )
@@ -515,7 +550,7 @@ class ProbDB:
 
     def _stay(self, plan: Plan, events: Events | None) -> Placed:
         """As ``_run``, with rows that stay where they are."""
-        from sharpdnf.sql.distributed import place
+        from sharpdnf.sql.distributed_lineage import place
 
         with self._staged(plan, events):
             return place(self.backend, plan)
@@ -523,16 +558,15 @@ class ProbDB:
     @contextmanager
     def _staged(self, plan: Plan, events: Events | None) -> Iterator[None]:
         """A block in which the temporary tables of a plan are there."""
-        tables = [step.name for step in plan.steps if not isinstance(step, Decision)]
-        made = [quoted(name).sql(self.backend.dialect.name) for name in tables]
         try:
             with self._numbered(plan):
                 if events is not None:
                     events.run(plan.steps, self.backend)
                 yield
         finally:
-            for name in made:
-                self.backend.execute(self.backend.dialect.drop.format(name))
+            for step in plan.steps:
+                if not isinstance(step, Decision):
+                    self.backend.drop(step.name)
 
     def _answers(
         self, plan: Plan, found: LineageRows, formulas: AnyFormulas, counts: Counts, kept: IntArray, options: Options,

@@ -32,7 +32,6 @@ from sharpdnf.sql.uncertain import (
     copy_path,
     current,
     declare,
-    drop,
     fetch_rows,
     layout,
 )
@@ -157,7 +156,7 @@ class Declarations:
         self.tables[key], self._rows = found, None
         self._copies.append(found.copy)
         if old is not None:
-            drop(self._backend, old.copy)
+            self._backend.drop(old.copy)
         return found
 
     def _top(self) -> int:
@@ -195,6 +194,16 @@ class Declarations:
             raise
         self.readings += 1
         self._drop_unused()
+
+    def unchanged(self, text: str) -> bool:
+        """Whether the tables that a kept plan reads have the rows that were numbered, by one look at all."""
+        tables = list(self.tables.values())
+        present = check_present(self._backend, tables, planned=True)
+        copies = set(COPY.findall(text))
+        read = [(old, there) for old, there in zip(tables, present, strict=True) if old.copy in copies]
+        if not read or not all(there and old.uncertain.relation.definition is None for old, there in read):
+            return False
+        return self._wasted() <= SPARE and not any(changed(self._backend, [old for old, _ in read], text))
 
     def bring_up_to_date(self, text: str, *, unchanged: bool = False) -> dict[str, str] | None:
         """Reads the tables anew that SQL reads and whose rows have changed.
@@ -239,7 +248,7 @@ class Declarations:
         kinds = self._backend.present([copy_path(self._backend, copy) for copy in others])
         for copy, kind in zip(others, kinds, strict=True):
             if kind is not None:
-                drop(self._backend, copy)
+                self._backend.drop(copy)
 
     # ---- rows for people
 

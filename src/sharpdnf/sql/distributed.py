@@ -1,20 +1,15 @@
-"""Answers that stay a Spark DataFrame: the lineage is sorted by answer across the cluster and counted where it lies.
+"""Answers that stay a Spark DataFrame: each is counted where its lineage lies (``distributed_lineage.py``).
 
-1. lineage: the rewritten query, kept (``persist``) so that it runs once;
-2. shuffle: ``repartitionByRange`` by the answer's columns, sorted within partitions, so that the clauses of an answer
-   stand together in one partition and the answers are in order from partition to partition;
-3. survey: how many answers each partition has, which gives every answer its number;
-4. counting (``partitions.py``), when somebody looks.
-
-Nothing is collected but the survey, one row for each partition.
+Counting (``partitions.py``) happens when somebody looks; which answers are shown, ``distributed_choice.py`` decides.
+Nothing is collected but what a choice among the answers needs.
 """
 
 from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,108 +17,73 @@ import numpy as np
 from sharpdnf.circuit import Circuit
 from sharpdnf.dnf import DNF, IntArray
 from sharpdnf.engines.front import make_seed
-from sharpdnf.errors import SQLError
 from sharpdnf.sql.absorbed import LEAST
 from sharpdnf.sql.answers import COLUMNS, Answers, unique_names
 from sharpdnf.sql.backends.protocol import Clauses, Placed
 from sharpdnf.sql.counting import Counts, Options
+from sharpdnf.sql.distributed_choice import NEAR, collected_answers, counts_in, kept_with, shown_answers, with_choice
+from sharpdnf.sql.distributed_lineage import MANY, MOST, Stage, sent, setting, sorted_by_answer
 from sharpdnf.sql.emit.events import Events
 from sharpdnf.sql.emit.lineage import Formulas, Rows, build
-from sharpdnf.sql.emit.stages import Decision
-from sharpdnf.sql.outermost import PROB
+from sharpdnf.sql.expected import Expected, Several
 from sharpdnf.sql.partitions import RESULT, Work
 from sharpdnf.sql.plan import Plan
 from sharpdnf.sql.ways import LINEAGE, Route
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark import Broadcast
     from pyspark.sql import DataFrame
 
     from sharpdnf.sql.database import ProbDB
 
-MOST = "spark.sharpdnf.mostClauses", 10_000_000
-"""The setting of Spark that limits the clauses of one answer, and its usual value."""
-MANY = "spark.sharpdnf.manyClauses", 1_000_000
-"""That from which on superfluous clauses are dropped before the rest is moved, if an answer has so many."""
-Stage = Callable[[str], None]
-
-
-def place(backend: Any, plan: Plan) -> Placed:
-    """The lineage rows of a plan whose stages have run, as a frame that outlives the stages' names."""
-    frame = backend.lineage_frame(plan.sql, plan.shape)
-    stages = [step.name for step in plan.steps if not isinstance(step, Decision)]
-    return Placed(frame, tuple(backend.files.leave(name) for name in stages))
+SURVEY = "part long, answers long, large string, several long, most long"
 
 
 def count_in_place(
     database: ProbDB, plan: Plan, placed: Placed, known: Rows, events: Events | None, parts: IntArray | None,
     options: Options, stage: Stage = lambda _: None,
 ) -> SparkAnswers:  # fmt: skip
-    """Runs the lineage query and gives every answer its number; counts at once only if there is a time limit.
+    """Runs the lineage query and gives every answer its number; counts at once only if there is a time limit, or if the
+    k best are asked for.
 
     Where the numbers in lineage columns stand for ``events``, these are sent to the executors, as are the events
     ``parts`` that must hold by the evidence. ``stage`` is told when the lineage, the shuffle and the survey are done.
     """
     backend: Any = database.backend
-    session, reported = backend.connection, backend.reported
-    shown = plan.shape.names()[0]
-    found = placed.frame.persist()
-    most, many = (int(session.conf.get(name, str(usual))) for name, usual in (MOST, MANY))
+    session = backend.connection
     ends = None if options.timeout is None else time.time() + options.timeout
     seeded = options.replace(rng=make_seed(options.rng), deadline=None, progress=None, threads=None)
     told_events = None if events is None else session.sparkContext.broadcast((events, parts))
-    work = Work(plan.shape, sent(session, known), seeded, ends, most, told_events, min(many, LEAST))
-    try:
-        with reported():
-            rows = found
-            if found.count() >= many and _largest(found, shown) >= many:
-                rows = found.mapInArrow(work.lightened, found.schema)
-            stage("lineage")
-            number = int(session.conf.get("spark.sql.shuffle.partitions"))
-            order = [rows[name].asc_nulls_last() for name in shown]
-            rows = rows.repartitionByRange(number, *order).sortWithinPartitions(*order).persist()
-            rows.count()
-            stage("shuffle")
-            told = rows.mapInArrow(work.survey, "part long, answers long, large string").collect()
-            stage("survey")
-    finally:
-        found.unpersist()
-    large = [row.large for row in told if row.large is not None]
-    if large:
-        rows.unpersist()
-        raise SQLError(
-            f"the answer ({large[0]}) has more than {most} clauses, too many for one executor: set {MOST[0]} higher if "
-            "its memory allows (about 100 bytes a clause), or ask for less, such as one more column in the select list"
-        )
-    sizes = np.zeros(max((row.part for row in told), default=-1) + 1, dtype=np.int64)
-    for row in told:
-        sizes[row.part] = row.answers
-    work = replace(work, firsts=tuple(np.concatenate([[0], np.cumsum(sizes)]).tolist()))
+    work = Work(
+        plan.shape, sent(session, known), seeded, ends, setting(session, MOST), told_events,
+        min(setting(session, MANY), LEAST), expected=plan.expected,
+    )  # fmt: skip
+    lighten = None if plan.expected else work.lightened  # the same clause twice may be two rows of the result
+    shown = plan.shape.names()[0]
+    rows, told = sorted_by_answer(backend, placed.frame, shown, (work.survey, SURVEY), lighten, stage)
+    work = _surveyed(work, told)
     answers = SparkAnswers(database, plan, rows, work, known, database.readings, events)
+    answers.choose(options)
     weakref.finalize(answers, backend.files.unused.extend, placed.files)
     if ends is not None:
         answers.counted()
     return answers
 
 
-def _largest(found: DataFrame, shown: list[str]) -> int:
-    """How many clauses the largest answer has; they are counted where they are, and only the numbers moved."""
-    row = found.groupBy(*shown).count().agg({"count": "max"}).first()
-    assert row is not None, "an aggregate has one row"
-    return int(row[0] or 0)
+def _surveyed(work: Work, told: list[Any]) -> Work:
+    """The work, with the number of the first answer of each partition and what expected values must know."""
+    sizes, several = np.zeros((2, max((row.part for row in told), default=-1) + 1), dtype=np.int64)
+    for row in told:
+        sizes[row.part], several[row.part] = row.answers, row.several
+    firsts, before = (np.concatenate([[0], np.cumsum(values)]).tolist() for values in (sizes, several))
+    most = max((row.most for row in told), default=1)
+    rows = tuple(Several(int(n), most, first) for n, first in zip(several, before[:-1], strict=True))
+    return replace(work, firsts=tuple(firsts), several=rows)
 
 
-KEPT: dict[int, tuple[Rows, Broadcast[Rows]]] = {}
-"""The rows that were sent last, by the identity of the session."""
-
-
-def sent(session: Any, known: Rows) -> Broadcast[Rows]:
-    """The probabilities and blocks as executors read them; they are sent once for each reading of the tables."""
-    kept = KEPT.get(id(session))
-    if kept is None or kept[0] is not known or kept[1]._sc is not session.sparkContext:
-        kept = KEPT[id(session)] = (known, session.sparkContext.broadcast(known))
-    return kept[1]
+def _column(place: int) -> str:
+    """The column behind a label: of the answer itself, or a computed item."""
+    return f"_c{place}" if place >= 0 else f"_x{-1 - place}"
 
 
 class SparkAnswers(Answers):
@@ -136,63 +96,78 @@ class SparkAnswers(Answers):
         self._events = events
         self.labels, self._plan, self._lineage_rows, self._work = plan.labels, plan, rows, work
         self._database, self._known, self._reading = database, known, reading
-        self._expected, self.route, self.given = [], Route(LINEAGE), False
+        self.route, self.given = Route(LINEAGE), False
         self._formulas = None  # type: ignore[assignment]
         self._frame: DataFrame | None = None
         self._table: pa.Table | None = None
 
+    def choose(self, options: Options) -> None:
+        """Finds out which answers are counted at all, where LIMIT says so."""
+        backend: Any = self._database.backend
+
+        def count_some(work: Work) -> pa.Table:
+            return backend.collected(self._counted(work).select(*(name for name, _ in RESULT)))
+
+        with backend.reported():
+            self._work = with_choice(backend, self._lineage_rows, self._plan, self._work, options, count_some)
+
+    def _counted(self, work: Work) -> DataFrame:
+        shown = set(self._plan.shape.names()[0])
+        fields = [(name, kind) for name, kind in self._lineage_rows.dtypes if name in shown] + work.results()
+        return self._lineage_rows.mapInArrow(work.count, ", ".join(f"{name} {kind}" for name, kind in fields))
+
     def counted(self) -> DataFrame:
         """The answers with their numbers and what was counted, under our own names of columns."""
         if self._frame is None:
-            from pyspark.sql import types as t
-
-            kinds = [t.LongType(), *[t.DoubleType()] * 3, *[t.StringType()] * 2, t.LongType(), t.BooleanType()]
-            shown = self._plan.shape.names()[0]
-            fields = [self._lineage_rows.schema[name] for name in shown]
-            fields += [t.StructField(name, kind) for name, kind in zip(RESULT, kinds, strict=True)]
-            self._frame = self._lineage_rows.mapInArrow(self._work.count, t.StructType(fields)).persist()
+            self._frame = self._counted(self._work).persist()
             if self._work.ends is not None:
                 self._frame.count()
         return self._frame
 
-    def spark(self) -> DataFrame:
-        """The answers as a DataFrame of Spark, one row per answer: its columns, then prob, lower, upper, guarantee,
-        engine, num_clauses. They are counted where the lineage is, when the frame is first read."""
-        frame = self.counted()
-        columns = [f"_c{place}" for place in self._plan.places]
-        names = unique_names(self.labels)
-        chosen = [frame[c].alias(name) for c, name in zip(columns, names, strict=True)]
-        return self._sorted(frame).select(*chosen, *(frame[name] for name in COLUMNS))
+    def _chosen(self) -> DataFrame:
+        """Those that are shown, in order."""
+        return shown_answers(self._database.backend.connection, self.counted(), self._plan)
 
-    def _sorted(self, frame: DataFrame) -> DataFrame:
-        if not self._plan.order:
-            return frame
-        keys = []
-        for key in self._plan.order:
-            column = frame["prob" if key.column == PROB else key.column]
-            down = column.desc_nulls_first() if key.nulls_first else column.desc_nulls_last()
-            up = column.asc_nulls_first() if key.nulls_first else column.asc_nulls_last()
-            keys.append(down if key.descending else up)
-        return frame.orderBy(*keys, frame["_number"])
+    def spark(self) -> DataFrame:
+        """The answers as a DataFrame of Spark, one row per answer: its columns, expected values with their bounds, then
+        prob, lower, upper, guarantee, engine, num_clauses, and near_cut where prob() chooses. They are counted where
+        the lineage is, when the frame is first read."""
+        frame = self._chosen()
+        columns = list(zip(self.labels, map(_column, self._plan.places), strict=True))
+        values = [(place, label, f"_e{i}") for i, (place, label, _) in enumerate(self._plan.expected)]
+        for place, label, name in values:
+            columns.insert(place, (label, name))
+        columns += [(f"{label}{end}", f"{name}{end}") for _, label, name in values for end in ("_lower", "_upper")]
+        names = unique_names([label for label, _ in columns])
+        chosen = [frame[c].alias(name) for name, (_, c) in zip(names, columns, strict=True)]
+        found = frame.select(*chosen, *(frame[name] for name in (*COLUMNS, NEAR) if name in frame.columns))
+        return kept_with(found, self)
 
     def _here(self) -> pa.Table:
-        """All answers, collected."""
+        """The answers that are shown, collected."""
         if self._table is None:
-            backend: Any = self._database.backend
-            frame = self.counted()
-            self._table = backend.collected(self._sorted(frame) if self._plan.order else frame.orderBy("_number"))
+            self._table = collected_answers(self._database.backend, self._chosen(), self._plan)
         return self._table
 
-    @property
+    @cached_property
     def counts(self) -> Counts:  # type: ignore[override]
-        table = self._here()
-        prob, lower, upper = (table.column(name).to_numpy() for name in ("prob", "lower", "upper"))
-        guarantee, engine = (np.array(table.column(n).to_pylist(), dtype=object) for n in ("guarantee", "engine"))
-        return Counts(prob, lower, upper, guarantee, engine, np.array(table.column("_met").to_pylist(), dtype=bool))
+        found = counts_in(self._here())
+        if not self._plan.cuts and self._plan.top is None and (found.guarantee == "exact").all():
+            found.near_cut = None  # an expression chose among exact probabilities
+        return found
+
+    @property
+    def _expected(self) -> list[tuple[int, Expected]]:  # type: ignore[override]
+        table, met = self._here(), self.counts.met
+        found = []
+        for i, (place, label, _) in enumerate(self._plan.expected):
+            value, lower, upper = (table.column(f"_e{i}{end}").to_numpy() for end in ("", "_lower", "_upper"))
+            found.append((place, Expected(label, value, lower, upper, met)))
+        return found
 
     @property
     def _values(self) -> list[pa.ChunkedArray]:  # type: ignore[override]
-        return [self._here().column(f"_c{place}") for place in self._plan.places]
+        return [self._here().column(_column(place)) for place in self._plan.places]
 
     @property
     def num_clauses(self) -> Any:

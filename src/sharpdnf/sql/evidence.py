@@ -10,7 +10,7 @@ served by a relative one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NoReturn
 from zlib import crc32
 
@@ -35,6 +35,12 @@ class Evidence:
     """The query."""
     holds: bool = True
     """Whether the query is known to have an answer, or known to have none."""
+    key: tuple[str, ...] = ()
+    """Of a key: the table and the columns, since how a name is quoted depends on the database."""
+
+    def written(self, dialect: str) -> Evidence:
+        """The same with the query in the quotes of a database."""
+        return replace(self, sql=_key_query(*self.key, dialect=dialect)) if self.key else self
 
 
 Given = str | Evidence | Sequence[str | Evidence]
@@ -49,10 +55,14 @@ def key(table: str, *columns: str) -> Evidence:
     """No two rows of a table agree in these columns; as in SQL, a NULL agrees with nothing."""
     if not columns:
         raise ValueError("key needs the table and at least one column")
-    names = [quoted(name).sql() for name in columns]
+    return Evidence(_key_query(table, *columns), holds=False, key=(table, *columns))
+
+
+def _key_query(table: str, *columns: str, dialect: str = "") -> str:
+    names = [quoted(name).sql(dialect) for name in columns]
     present = " AND ".join(f"{name} IS NOT NULL" for name in names)
     listed = ", ".join(names)
-    return denial(f"SELECT 1 FROM {table} WHERE {present} GROUP BY {listed} HAVING count(*) > 1")
+    return f"SELECT 1 FROM {table} WHERE {present} GROUP BY {listed} HAVING count(*) > 1"
 
 
 def as_evidence(given: Given | None, given_not: Given | None = None) -> tuple[Evidence, ...]:
@@ -64,7 +74,7 @@ def as_evidence(given: Given | None, given_not: Given | None = None) -> tuple[Ev
             if isinstance(entry, str):
                 found.append(Evidence(entry, holds))
             elif isinstance(entry, Evidence):
-                found.append(entry if holds else Evidence(entry.sql, not entry.holds))
+                found.append(entry if holds else replace(entry, holds=not entry.holds))
             else:
                 raise TypeError(f"evidence is SQL, key(...) or denial(...), not {type(entry).__name__}")
     return tuple(found)

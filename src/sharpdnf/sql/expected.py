@@ -10,8 +10,8 @@ import numpy.typing as npt
 from sharpdnf.dnf import FloatArray, IntArray
 from sharpdnf.sql.backends.protocol import Clauses, LineageRows
 from sharpdnf.sql.backends.rows import sorted_keys
-from sharpdnf.sql.counting import Options, count_with_progress
-from sharpdnf.sql.emit.lineage import Rows, build, possible
+from sharpdnf.sql.counting import Options, count_batch, count_with_progress
+from sharpdnf.sql.emit.lineage import Formulas, Rows, build, possible
 
 ROUNDING = 4e-16
 """Relative error of one multiplication, with room to spare."""
@@ -35,18 +35,40 @@ class Expected:
         return Expected(self.label, self.value[index], self.lower[index], self.upper[index], self.met[index], stderr)
 
 
+@dataclass(frozen=True, slots=True)
+class Several:
+    """The result rows that exist for several reasons, which are counted: their number, those that can exist at all,
+    and the most that one answer has of them."""
+
+    possible: int
+    most: int
+    first: int = 0
+    """The number of the first of them, where lineage comes in pieces."""
+
+
+def several_reasons(found: LineageRows, known: Rows, options: Options) -> Several:
+    """What must be known of all pieces of the lineage before the expected values of one can be found."""
+    clauses, starts, answer_of_row, _ = _result_rows(found)
+    rest, formulas = _counted_rows(clauses, starts, known, options)
+    most = int(np.bincount(answer_of_row[rest]).max(initial=1))
+    return Several(len(formulas.possible) if formulas is not None else 0, most)
+
+
 def expected_values(
     found: LineageRows,
     values: tuple[tuple[int, str, int | None], ...],
     known: Rows,
     options: Options,
     answers: int,
+    several: Several | None = None,
 ) -> list[Expected]:
-    """One entry per expected value of the select list; arrays have one entry per answer."""
-    answer_of_clause = np.repeat(np.arange(len(found.indptr) - 1), np.diff(found.indptr))
-    starts, first, order = sorted_keys([answer_of_clause, *found.identity.T])
-    rows = _row_probabilities(found.clauses.take(order), starts, answer_of_clause[first], known, options)
-    answer_of_row, measure_of_row = answer_of_clause[first], found.measures[first]
+    """One entry per expected value of the select list; arrays have one entry per answer.
+
+    Where ``found`` is a piece of the lineage, ``several`` says what all of it has.
+    """
+    clauses, starts, answer_of_row, first = _result_rows(found)
+    rows = _row_probabilities(clauses, starts, answer_of_row, known, options, several)
+    measure_of_row = found.measures[first]
     met = np.bincount(answer_of_row, weights=~rows.met, minlength=answers) == 0
     result = []
     for _, label, measure in values:
@@ -69,27 +91,47 @@ class _Rows:
     met: npt.NDArray[np.bool_]
 
 
+def _result_rows(found: LineageRows) -> tuple[Clauses, IntArray, IntArray, IntArray]:
+    """(the clauses sorted by result row, where each row's begin, the answer of each row, the first clause of each)."""
+    answer_of_clause = np.repeat(np.arange(len(found.indptr) - 1), np.diff(found.indptr))
+    starts, first, order = sorted_keys([answer_of_clause, *found.identity.T])
+    return found.clauses.take(order), starts, answer_of_clause[first], first.astype(np.int64)
+
+
+def _counted_rows(
+    clauses: Clauses, starts: IntArray, known: Rows, options: Options
+) -> tuple[IntArray, Formulas | None]:
+    """The rows that are counted and their formulas: those with several clauses, or all if an engine is named."""
+    sizes = np.diff(starts)
+    rest = np.flatnonzero(sizes > 1) if options.engine == "auto" else np.arange(len(sizes))
+    if not len(rest):
+        return rest, None
+    sizes = sizes[rest]
+    ends = np.concatenate([[0], np.cumsum(sizes)])
+    place = np.repeat(starts[:-1][rest] - ends[:-1], sizes) + np.arange(int(ends[-1]))
+    return rest, build(clauses.take(place), ends, known)
+
+
 def _row_probabilities(
-    clauses: Clauses, starts: IntArray, answer_of_row: IntArray, known: Rows, options: Options
+    clauses: Clauses, starts: IntArray, answer_of_row: IntArray, known: Rows, options: Options, several: Several | None
 ) -> _Rows:
     """Row r exists iff one of its clauses ``starts[r]`` to ``starts[r + 1] - 1`` does. One clause is a product."""
-    count, single = len(starts) - 1, np.diff(starts) == 1
-    if options.engine != "auto":  # that engine is to count every row
-        single = np.zeros(count, dtype=bool)
+    count = len(starts) - 1
+    rest, formulas = _counted_rows(clauses, starts, known, options)
+    single = np.ones(count, dtype=bool)
+    single[rest] = False
     found = _Rows(np.zeros(count), np.zeros(count), np.zeros(count), np.ones(count, dtype=bool))
     alone = starts[:-1][single]
     found.prob[single] = _products(clauses, known)[alone]
     slack = ROUNDING * (np.diff(clauses.indptr)[alone] + 1)
     found.lower[single] = found.prob[single] * (1.0 - slack)
     found.upper[single] = np.minimum(1.0, found.prob[single] * (1.0 + slack))
-    rest = np.flatnonzero(~single)
-    if len(rest):
-        sizes = np.diff(starts)[rest]
-        ends = np.concatenate([[0], np.cumsum(sizes)])
-        place = np.repeat(starts[:-1][rest] - ends[:-1], sizes) + np.arange(int(ends[-1]))
-        formulas = build(clauses.take(place), ends, known)
-        most = int(np.bincount(answer_of_row[rest]).max(initial=1))
-        counts = count_with_progress(formulas.batch, options.replace(delta=options.delta / most))
+    if formulas is not None:
+        most = several.most if several is not None else int(np.bincount(answer_of_row[rest]).max(initial=1))
+        asked = options.replace(delta=options.delta / most)
+        if several is not None:
+            asked = asked.replace(numbers=several.first + np.arange(len(formulas.possible)))
+        counts = (count_with_progress if several is None else count_batch)(formulas.batch, asked)
         rest = rest[formulas.possible]  # the others never exist
         found.prob[rest], found.lower[rest], found.upper[rest] = counts.prob, counts.lower, counts.upper
         found.met[rest] = counts.met

@@ -12,9 +12,9 @@ are complete.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,11 +22,14 @@ from sharpdnf.dnf import IntArray
 from sharpdnf.sql.absorbed import LEAST, without_superfluous
 from sharpdnf.sql.backends.protocol import LineageRows, Shape
 from sharpdnf.sql.backends.spark_rows import lineage_rows, new_answers
-from sharpdnf.sql.counting import Options, count_batch
-from sharpdnf.sql.emit.circuit_batch import AnyFormulas, Circuits, Countable, formulas_of
+from sharpdnf.sql.counting import Counts, Options, count_batch, empty
+from sharpdnf.sql.emit.circuit_batch import AnyFormulas, Circuits, Countable, formulas_of, some
 from sharpdnf.sql.emit.events import Events
 from sharpdnf.sql.emit.lineage import Rows
 from sharpdnf.sql.evidence import conditioned
+from sharpdnf.sql.expected import Expected, Several, expected_values, several_reasons
+from sharpdnf.sql.outermost import Cut
+from sharpdnf.sql.topk import decide, uncounted, verdict
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -97,6 +100,20 @@ class Work:
     """The number of the first answer of each partition."""
     wanted: int | None = None
     """The number of the one answer whose clauses are asked for."""
+    cuts: tuple[Cut, ...] = ()
+    """HAVING prob(): only the answers that pass are wanted, and counted as far as that needs."""
+    descending: bool = True
+    """Whether the most probable answers are the best."""
+    expected: tuple[tuple[int, str, int | None], ...] = ()
+    """The expected values of each answer that are wanted, too."""
+    several: tuple[Several, ...] = ()
+    """For each partition: what expected values must know of the lineage before it."""
+    chosen: Broadcast[tuple[IntArray, Counts | None]] | None = None
+    """The numbers of the answers that alone are wanted, in order, and their counts if they are known."""
+
+    def only(self, session: Any, numbers: IntArray, counts: Counts | None = None) -> Work:
+        """The same for these answers alone."""
+        return replace(self, chosen=session.sparkContext.broadcast((numbers, counts)))
 
     def _formulas(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[LineageRows, AnyFormulas]]:
         known = self.known.value
@@ -120,20 +137,25 @@ class Work:
         return without_superfluous(batches, shown, lineage, CHUNK, self.least)
 
     def survey(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """One row: the partition, how many answers it has, and the answer that is too large or NULL."""
+        """One row: the partition, how many answers it has, the answer that is too large or NULL, and what expected
+        values must know."""
         import pyarrow as pa
         from pyspark import TaskContext
 
         context = TaskContext.get()
         assert context is not None, "this runs on an executor"
-        answers, large = 0, None
+        answers, large, several = 0, None, Several(0, 1)
         try:
-            for _, formulas in self._formulas(batches):
+            for found, formulas in self._formulas(batches):
                 answers += len(formulas.possible)
+                if self.expected:
+                    more = several_reasons(found, self.known.value, self.options)
+                    several = Several(several.possible + more.possible, max(several.most, more.most))
         except TooLarge as error:
             large = error.answer
         yield pa.record_batch({"part": [context.partitionId()], "answers": [answers],
-                               "large": pa.array([large], type=pa.string())})  # fmt: skip
+                               "large": pa.array([large], type=pa.string()),
+                               "several": [several.possible], "most": [several.most]})  # fmt: skip
 
     def _numbered(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[LineageRows, AnyFormulas, IntArray]]:
         from pyspark import TaskContext
@@ -148,21 +170,81 @@ class Work:
         if first != self.firsts[part + 1]:  # numbers would belong to other answers
             raise RuntimeError(f"partition {part} has {first - self.firsts[part]} answers now, and had another number")
 
-    def count(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The answers of a partition: their columns, number, probability and bounds."""
+    def named(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The answers of a partition, uncounted: their columns and numbers."""
+        for found, formulas, numbers in self._numbered(batches):
+            yield record(found.answers.take(formulas.possible), {"_number": numbers})
+
+    def bounds(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """What is known of each answer before it is counted, for those that HAVING does not leave out for sure.
+
+        ``sure`` is how good the answer is at least, if it surely passes HAVING, and ``may`` how good it can be.
+        """
         import pyarrow as pa
 
+        for _, formulas, numbers in self._numbered(batches):
+            counts = uncounted(self._countable(formulas))
+            inside, outside = verdict(counts, self.cuts, None, descending=self.descending)
+            low, high = (counts.lower, counts.upper) if self.descending else (-counts.upper, -counts.lower)
+            columns = {"_number": numbers, "lower": counts.lower, "upper": counts.upper,
+                       "sure": np.where(inside, low, -np.inf), "may": high}  # fmt: skip
+            yield pa.record_batch({name: pa.array(values[~outside]) for name, values in columns.items()})
+
+    def count(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The answers of a partition: their columns, number, probability and bounds."""
+        done = 0
         for found, formulas, numbers in self._numbered(batches):
             left = None if self.ends is None else time.monotonic() + max(0.0, self.ends - time.time())
-            counts = count_batch(
-                self._countable(formulas), self.options.replace(numbers=numbers, deadline=left, threads=1)
-            )
-            answers = found.answers.take(formulas.possible).combine_chunks()
-            columns = [column.combine_chunks() for column in answers.columns]
-            columns += [pa.array(numbers), pa.array(counts.prob), pa.array(counts.lower), pa.array(counts.upper)]
-            columns += [pa.array(words.tolist(), type=pa.string()) for words in (counts.guarantee, counts.engine)]
-            columns += [pa.array(formulas.num_clauses), pa.array(counts.met)]
-            yield pa.RecordBatch.from_arrays(columns, names=[*answers.column_names, *RESULT])
+            asked = self.options.replace(deadline=left, threads=1)
+            counts, kept = self._counted(formulas, numbers, asked)
+            answers = formulas.possible[kept]
+            columns: dict[str, Any] = {"_number": numbers[kept], "num_clauses": formulas.num_clauses[kept]}
+            if self.expected:
+                values, done = self._expected(found, asked, done)
+                for i, value in enumerate(values):
+                    mine = value.take(answers)
+                    counts.met &= mine.met
+                    columns |= {f"_e{i}": mine.value, f"_e{i}_lower": mine.lower, f"_e{i}_upper": mine.upper}
+            yield record(found.answers.take(answers), {**columns, **count_columns(counts)}, self.results())
+
+    def _counted(self, formulas: AnyFormulas, numbers: IntArray, asked: Options) -> tuple[Counts, IntArray]:
+        """(counts, places among the formulas) of the answers that are wanted."""
+        kept = np.arange(len(numbers))
+        if self.chosen is not None:
+            wanted, known = self.chosen.value
+            kept = np.flatnonzero(np.isin(numbers, wanted))
+            if known is not None:
+                return known.take(np.searchsorted(wanted, numbers[kept])), kept
+        if not len(kept):
+            nothing = empty()
+            nothing.near_cut = np.zeros(0, dtype=bool)
+            return nothing, kept
+        batch = self._countable(formulas)
+        if self.cuts:
+            asked = asked.replace(numbers=numbers)
+            counts, kept = decide(batch, self.cuts, None, descending=True, options=asked, among=self.firsts[-1])
+            return counts.take(kept), kept
+        batch = batch if len(kept) == len(numbers) else some(batch, kept)
+        return count_batch(batch, asked.replace(numbers=numbers[kept])), kept
+
+    def _expected(self, found: LineageRows, asked: Options, done: int) -> tuple[list[Expected], int]:
+        """The expected values of a piece, and how many of the rows that are counted are done then."""
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None, "this runs on an executor"
+        several = self.several[context.partitionId()]
+        several = replace(several, first=several.first + done)
+        known = self.known.value
+        values = expected_values(found, self.expected, known, asked, len(found.indptr) - 1, several)
+        return values, done + (several_reasons(found, known, asked).possible if several.possible else 0)
+
+    def results(self) -> list[tuple[str, str]]:
+        """(name, type in Spark) of the columns that follow those of an answer."""
+        chosen = self.cuts or (self.chosen is not None and self.chosen.value[1] is not None)
+        near = [("near_cut", "boolean")] if chosen else []
+        values = [(f"_e{i}{end}", "double") for i in range(len(self.expected)) for end in ("", "_lower", "_upper")]
+        return [*RESULT, *near, *values]
 
     def clauses(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The uncertain rows of each clause of the answer that is wanted."""
@@ -176,5 +258,27 @@ class Work:
                                                                         pa.array(mine.literals >> 1))})  # fmt: skip
 
 
-RESULT = ("_number", "prob", "lower", "upper", "guarantee", "engine", "num_clauses", "_met")
-"""The columns that follow those of an answer."""
+def count_columns(counts: Counts) -> dict[str, Any]:
+    """The columns of what was counted, by name."""
+    columns: dict[str, Any] = {name: getattr(counts, name) for name in ("prob", "lower", "upper")}
+    columns |= {"guarantee": counts.guarantee.tolist(), "engine": counts.engine.tolist(), "_met": counts.met}
+    return columns if counts.near_cut is None else {**columns, "near_cut": counts.near_cut}
+
+
+def record(answers: pa.Table, more: dict[str, Any], names: Sequence[tuple[str, str]] = ()) -> pa.RecordBatch:
+    """The columns of answers, and those of ``more`` behind them, in the order of ``names``."""
+    import pyarrow as pa
+
+    columns = [column.combine_chunks() for column in answers.combine_chunks().columns]
+    for name, kind in names or [(name, "") for name in more]:
+        values = more[name]
+        arrow = isinstance(values, pa.Array)
+        columns.append(values if arrow else pa.array(values, type=pa.string() if kind == "string" else None))
+    return pa.RecordBatch.from_arrays(columns, names=[*answers.column_names, *(n for n, _ in names or more.items())])
+
+
+RESULT = (
+    ("_number", "long"), ("prob", "double"), ("lower", "double"), ("upper", "double"), ("guarantee", "string"),
+    ("engine", "string"), ("num_clauses", "long"), ("_met", "boolean"),
+)  # fmt: skip
+"""(name, type in Spark) of the columns that follow those of an answer in any case."""

@@ -81,11 +81,9 @@ class Plan:
         return None if self.limit is None else self.limit + self.offset
 
     @property
-    def one_by_one(self) -> bool:
-        """Whether each answer is counted and shown whatever the others are. Thresholds, LIMIT, expected values and
-        expressions of prob() look at all answers together."""
-        together = self.cuts or self.last is not None or self.offset or self.expected or self.always or self.numbered
-        return not together and not self.computed.wanted and self.shape.shown > 0
+    def in_place(self) -> bool:
+        """Whether there are answers to tell apart, so that each can be counted where its lineage is."""
+        return self.shape.shown > 0 and not self.always
 
     @property
     def top(self) -> int | None:
@@ -97,6 +95,17 @@ class Plan:
     def text(self) -> str:
         """All SQL that is sent, in one piece."""
         return "\n".join([*statements(self.steps), self.sql])
+
+    @property
+    def alone(self) -> bool:
+        """Whether it reads nothing but the numbered rows of uncertain tables, which no one else changes."""
+        read = self.query.find_all(exp.Table)
+        shared = {cte.alias for cte in self.query.find_all(exp.CTE)}
+        return (
+            not self.steps
+            and not self.numbered
+            and all(COPY.fullmatch(table.name) or (not table.db and table.name in shared) for table in read)
+        )
 
     def renamed(self, names: Mapping[str, str]) -> Plan:
         """The same plan with other names for the tables of numbered rows, {before: now}."""
@@ -342,7 +351,10 @@ def _plan_expected(tree: exp.Select, tables: Tables, asked: Outermost) -> Plan:
     numbers of its FROM rows, however many clauses (from EXISTS, say) make it exist.
     """
     if (asked.cuts or asked.limit is not None) and not tree.args.get("group"):
-        refuse("HAVING prob() or LIMIT beside an expected value without GROUP BY", "its one answer is certain")
+        refuse(
+            "HAVING prob() or LIMIT beside an expected value without GROUP BY",
+            "its one answer is certain; leave them out",
+        )
     if tree.args.get("distinct"):
         refuse("SELECT DISTINCT with an expected value", "group by the columns, or count over a DISTINCT subquery")
     group = tree.args.get("group")

@@ -35,6 +35,8 @@ class _Kept:
     """The state of these names in the catalog before the query was planned; None after the first time, see above."""
     copies: tuple[str, ...]
     found: tuple[Any, Route]
+    alone: bool
+    """Whether the plan reads nothing but numbered rows."""
 
 
 def _copies(declared: Mapping[tuple[str, ...], Declared]) -> tuple[str, ...]:
@@ -43,12 +45,12 @@ def _copies(declared: Mapping[tuple[str, ...], Declared]) -> tuple[str, ...]:
 
 
 def _rows(plan: object) -> Plan | None:
-    """The plan of the rows that a plan asks for; None if it needs stages, whose tables change the catalog's state."""
+    """The plan of the rows that a plan asks for; None if it asks for no lineage."""
     if isinstance(plan, ClosedPlan):
         return plan.rows
     if not isinstance(plan, Plan):
         return None
-    return plan.tail[0] if plan.tail is not None else None if plan.steps else plan
+    return plan.tail[0] if plan.tail is not None else plan
 
 
 class Planned:
@@ -60,6 +62,8 @@ class Planned:
         self._state: object = None
         self.last: Plan | None = None
         """The plan of the rows that ``get`` has just given: no relation has changed since it was made."""
+        self.alone = False
+        """Whether that plan reads nothing but numbered rows, so that one statement tells that it is up to date."""
 
     def forget(self) -> None:
         """Forgets all plans, because every table may have other columns now."""
@@ -77,17 +81,17 @@ class Planned:
         self._state = self._backend.state(kept.names)
         if self._state is None or self._state != kept.state or _copies(declared) != kept.copies:
             return None
-        self.last = _rows(kept.found[0])
+        self.last, self.alone = _rows(kept.found[0]), kept.alone
         return kept.found
 
     def keep(self, key: Key, found: tuple[Any, Route], declared: Mapping[tuple[str, ...], Declared]) -> None:
-        """Remembers the plan of a query whose rows are asked for by one statement, without stages."""
-        names = self._backend.looked_up()
-        if not names or _rows(found[0]) is None:
+        """Remembers the plan of a query that asks for lineage."""
+        names, rows = self._backend.looked_up(), _rows(found[0])
+        if not names or rows is None:
             return
         before = self._kept.get(key)
         state = self._state if before is not None and names <= before.names else None
         self._kept[key] = _Kept(names | (before.names if before is not None else frozenset()), state,
-                                _copies(declared), found)  # fmt: skip
+                                _copies(declared), found, rows.alone)  # fmt: skip
         if len(self._kept) > MOST:
             self._kept.popitem(last=False)

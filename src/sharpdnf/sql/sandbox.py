@@ -35,9 +35,11 @@ from sharpdnf.estimate import check_tolerance
 from sharpdnf.sql.answers import Answers
 from sharpdnf.sql.backends.dialect import DUCKDB
 from sharpdnf.sql.backends.parameters import Parameters, with_values
-from sharpdnf.sql.counting import Counts, Progress
+from sharpdnf.sql.counting import SUMMARY, Counts, Progress
+from sharpdnf.sql.evidence import Given, as_evidence
 from sharpdnf.sql.reasons import Reason, Reasons
 from sharpdnf.sql.sandbox_process import WorkerProcess, from_bytes, to_bytes
+from sharpdnf.sql.ways import Route
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -153,6 +155,10 @@ class Sandbox:
         threads: int | None = None,
         engine: str = "auto",
         progress: Progress | None = None,
+        way: str | None = None,
+        given: Given | None = None,
+        given_not: Given | None = None,
+        aggregates: str = SUMMARY,
         **unknown: Never,
     ) -> Answers:
         """As ``ProbDB.sql``, within the limits. ``progress`` hears of the end alone."""
@@ -174,9 +180,13 @@ class Sandbox:
             "timeout": seconds,
             "threads": min(threads or self.limits.threads, self.limits.threads),
             "engine": engine,
+            "way": way,
+            "aggregates": aggregates,
         }
+        evidence = [asdict(entry) for entry in as_evidence(given, given_not)]
         with self._lock:
-            said, data = self._ask({"do": "sql", "query": query, "options": options}, seconds)
+            message = {"do": "sql", "query": query, "options": options, "evidence": evidence}
+            said, data = self._ask(message, seconds)
             answers = SandboxAnswers(self, said, from_bytes(data), self._generation)
         if progress is not None:
             progress(len(answers), len(answers))
@@ -258,6 +268,10 @@ class SandboxAnswers(Answers):
     def __init__(self, sandbox: Sandbox, said: dict[str, Any], table: pa.Table, generation: int) -> None:
         self.labels = tuple(str(label) for label in said["labels"])
         self._sandbox, self._number, self._generation = sandbox, int(said["number"]), generation
+        self.given = bool(said["given"])
+        route = said["route"]
+        refusals = tuple((str(way), str(reason)) for way, reason in route["refusals"])
+        self.route = Route(str(route["way"]), refusals, tuple(map(str, route["notes"])))
         *columns, met = table.column_names
         self._table = table.select(columns)
 

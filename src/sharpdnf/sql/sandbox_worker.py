@@ -20,6 +20,7 @@ from sharpdnf.circuit import Circuit
 from sharpdnf.errors import LimitError, SharpDNFError, SQLError
 from sharpdnf.sql.answers import Answers
 from sharpdnf.sql.database import ProbDB
+from sharpdnf.sql.evidence import Evidence
 from sharpdnf.sql.sandbox_process import HEADER, from_bytes, to_bytes
 
 KEPT = 16
@@ -130,10 +131,13 @@ class Worker:
     def _rewrite(self, _: bytes, query: str) -> tuple[dict[str, Any], bytes]:
         return {"text": self.db.rewrite(query)}, b""
 
-    def _sql(self, _: bytes, query: str, options: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
+    def _sql(
+        self, _: bytes, query: str, options: dict[str, Any], evidence: list[dict[str, Any]]
+    ) -> tuple[dict[str, Any], bytes]:
         import pyarrow as pa
 
-        answers = self.db.sql(query, **options)
+        given = [Evidence(entry["sql"], entry["holds"], tuple(entry["key"])) for entry in evidence]
+        answers = self.db.sql(query, given=given or None, **options)
         table = answers.arrow()
         table = table.append_column(pa.field("_met", pa.bool_()), pa.array(answers.counts.met))
         if table.nbytes > self._most:
@@ -145,7 +149,12 @@ class Worker:
         self._answers[self._asked] = answers
         if len(self._answers) > KEPT:
             self._answers.popitem(last=False)
-        return {"labels": answers.labels, "number": self._asked}, data
+        return {
+            "labels": answers.labels,
+            "number": self._asked,
+            "route": asdict(answers.route),
+            "given": answers.given,
+        }, data
 
     def _kept(self, number: int) -> Answers:
         if number not in self._answers:

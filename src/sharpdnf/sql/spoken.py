@@ -33,6 +33,10 @@ OURS = "_spoken_"
 """The beginning of the names of those columns that the core has in addition to the query's own."""
 
 
+KEY, ITEM, EXPECTED_VALUE = "key", "item", "expected value"
+"""What a column of finished answers is."""
+
+
 @dataclass(frozen=True, slots=True)
 class Spoken:
     """A query in two parts: its core, and what is to be done with the answers."""
@@ -74,7 +78,10 @@ def read_spoken(sql: str, catalog: Catalog) -> Spoken:
             item.replace(exp.alias_(_aggregate(call), label, quoted=True))
         names.append(name)
     if expected and not tree.args.get("group") and (asked.cuts or asked.limit is not None):
-        refuse("HAVING prob() or LIMIT beside an expected value without GROUP BY", "its one answer is certain")
+        refuse(
+            "HAVING prob() or LIMIT beside an expected value without GROUP BY",
+            "its one answer is certain; leave them out",
+        )
     core = tree.sql(catalog.dialect.name)
     ours = sorted(PROBABILITY_FUNCTIONS.intersection(called_names(core, catalog.dialect)))
     if ours:
@@ -104,7 +111,10 @@ def _aggregate(call: exp.Expr) -> exp.Expr:
 def check_groups(spoken: Spoken, groups: Groups | None) -> None:
     """An expected value needs groups that the select list tells apart."""
     if spoken.expected and groups is None:
-        refuse("this select list beside an expected value", "select all that is grouped by, and no * or DISTINCT")
+        refuse(
+            "this select list beside an expected value",
+            "select what is grouped by, and no * or DISTINCT: SELECT g, expected_count() AS n FROM t GROUP BY g",
+        )
 
 
 def finish(answers: Answers, spoken: Spoken, keys: Sequence[int], backend: Backend) -> Answers:
@@ -119,8 +129,7 @@ def finish(answers: Answers, spoken: Spoken, keys: Sequence[int], backend: Backe
         return answers
     expected = _expected(answers, spoken, keys)
     shown = pa.table({f"_c{key}": column for key, column in zip(keys, answers._values, strict=True)})
-    plan = plan_answers(asked, list(spoken.names), {at: i for i, (at, _, _) in enumerate(spoken.expected)}, spoken.core)
-    _check_columns(plan, keys)
+    plan = answers_plan(spoken, keys)
     counts = answers.counts
     first = np.arange(len(counts.prob))
     if plan.cuts or plan.top is not None:
@@ -134,29 +143,48 @@ def finish(answers: Answers, spoken: Spoken, keys: Sequence[int], backend: Backe
     answers.counts, shown = counts.take(order), shown.take(order) if keys else shown
     if isinstance(answers, AggregateAnswers):
         plain = {at for at, _, _ in spoken.expected}
-        others = [spread for at, spread in zip(_values(spoken, keys), answers.spreads, strict=True) if at not in plain]
+        others = [
+            spread for at, spread in zip(value_places(spoken, keys), answers.spreads, strict=True) if at not in plain
+        ]
         answers.spreads = [spread.take(first[order]) for spread in others]
-    labels, values, column = [], [], 0
-    places: list[int] = []
-    for at, name in enumerate(spoken.names[: len(spoken.names) - len(asked.hidden)]):
-        if name.startswith(COMPUTED):
-            label, item = asked.computed[int(name[len(COMPUTED) :])]
-            if item is None:
-                continue
-            labels.append(label)
-            values.append(items.column(column))
-            column += 1
-        elif at in keys:
-            labels.append(name)
-            values.append(shown.column(f"_c{at}"))
-        elif any(at == place for place, _ in expected):
-            places.append(len(labels) + len(places))
-    answers.labels, answers._values = tuple(labels), values
+    entries = layout(spoken, keys)
+    answers.labels = tuple(label for kind, label, _ in entries if kind != EXPECTED_VALUE)
+    answers._values = [items.column(place) if kind == ITEM else shown.column(f"_c{place}")
+                       for kind, _, place in entries if kind != EXPECTED_VALUE]  # fmt: skip
+    places = [place for place, (kind, _, _) in enumerate(entries) if kind == EXPECTED_VALUE]
     answers._expected = [(place, value.take(order)) for place, (_, value) in zip(places, expected, strict=True)]
     return answers
 
 
-def _values(spoken: Spoken, keys: Sequence[int]) -> list[int]:
+def answers_plan(spoken: Spoken, keys: Sequence[int]) -> Plan:
+    """What to do with the finished answers, whose columns are ``_c0``... by their positions in the core."""
+    assert spoken.asked is not None
+    places = {at: i for i, (at, _, _) in enumerate(spoken.expected)}
+    plan = plan_answers(spoken.asked, list(spoken.names), places, spoken.core)
+    _check_columns(plan, keys)
+    return plan
+
+
+def layout(spoken: Spoken, keys: Sequence[int]) -> list[tuple[str, str, int]]:
+    """(kind, label, place) of each column that is shown before the aggregates: a column of the answers by its position
+    in the core, a computed item or an expected value by its number among these."""
+    assert spoken.asked is not None
+    found, items, values = [], 0, 0
+    for at, name in enumerate(spoken.names[: len(spoken.names) - len(spoken.asked.hidden)]):
+        if name.startswith(COMPUTED):
+            label, item = spoken.asked.computed[int(name[len(COMPUTED) :])]
+            if item is not None:
+                found.append((ITEM, label, items))
+                items += 1
+        elif at in keys:
+            found.append((KEY, name, at))
+        elif any(at == place for place, _, _ in spoken.expected):
+            found.append((EXPECTED_VALUE, spoken.expected[values][1], values))
+            values += 1
+    return found
+
+
+def value_places(spoken: Spoken, keys: Sequence[int]) -> list[int]:
     """The positions of the aggregates, in order."""
     return [at for at in range(len(spoken.names)) if at not in keys]
 
@@ -177,17 +205,17 @@ def _expected(answers: Answers, spoken: Spoken, keys: Sequence[int]) -> list[tup
     if not spoken.expected:
         return []
     assert isinstance(answers, AggregateAnswers)
-    spread_at = dict(zip(_values(spoken, keys), answers.spreads, strict=True))
-    return [(at, _mean(spread_at[at], label, name, answers.counts)) for at, label, name in spoken.expected]
+    spread_at = dict(zip(value_places(spoken, keys), answers.spreads, strict=True))
+    return [(at, mean_of(spread_at[at], label, name, answers.counts)) for at, label, name in spoken.expected]
 
 
-def _mean(spread: Spread, label: str, function: str, counts: Counts) -> Expected:
+def mean_of(spread: Spread, label: str, function: str, counts: Counts) -> Expected:
     """An expected value from a distribution given that the group exists.
 
     It has no bounds if worlds were drawn or their listing was cut short, because values not seen may be of any size.
     """
     if not spread.numeric():
-        refuse(f"{function}() of values that are no numbers", "they have no mean")
+        refuse(f"{function}() of values that are no numbers", "they have no mean; cast them to a number")
     groups = len(spread.indptr) - 1
     group, x = np.repeat(np.arange(groups), np.diff(spread.indptr)), spread.floats()
     there = ~np.isnan(x)

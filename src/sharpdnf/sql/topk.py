@@ -20,13 +20,16 @@ import numpy as np
 import numpy.typing as npt
 
 from sharpdnf.dnf import Batch, FloatArray, IntArray
-from sharpdnf.sql.counting import Counts, Options, count_batch
+from sharpdnf.engines.front import make_seed
+from sharpdnf.sql.counting import Counts, Options, Remote, count_batch
 from sharpdnf.sql.emit.circuit_batch import Countable, some
 from sharpdnf.sql.outermost import Cut
 
 BoolArray = npt.NDArray[np.bool_]
 Verdict = tuple[BoolArray, BoolArray]
 """Two masks over the answers: those that are surely among the result, and those that surely are not."""
+Answered = Countable | Remote
+"""What is decided about: formulas that are here, or answers that are counted elsewhere."""
 FIRST_EPSILON = 0.5
 INTERVAL = "interval"
 """The guarantee of an answer decided early: lower and upper hold with probability 1 - delta, and no epsilon does."""
@@ -50,21 +53,29 @@ def rounds_to(epsilon: float) -> list[float]:
 
 
 def decide(
-    batch: Countable, cuts: tuple[Cut, ...], limit: int | None, *, descending: bool, options: Options
-) -> tuple[Counts, IntArray]:
-    """Counts the answers as far as the question needs; returns all counts and the indices of the answers kept."""
+    batch: Answered, cuts: tuple[Cut, ...], limit: int | None, *, descending: bool, options: Options,
+    among: int | None = None,
+) -> tuple[Counts, IntArray]:  # fmt: skip
+    """Counts the answers as far as the question needs; returns all counts and the indices of the answers kept.
+
+    Where the batch has only some of the answers, ``among`` says how many there are, since delta covers all of them, and
+    the options have the numbers of these.
+    """
     epsilons = [options.epsilon] if options.guarantee in ("exact", "bounds") else rounds_to(options.epsilon)
-    asked = options.replace(delta=options.delta / max(1, len(batch) * len(epsilons)),
-                            rng=np.random.default_rng(options.rng))  # fmt: skip
+    generator = np.random.default_rng(options.rng)
+    numbers = np.arange(len(batch)) if options.numbers is None else options.numbers
+    asked = options.replace(delta=options.delta / max(1, (among or len(batch)) * len(epsilons)))
     reached = np.full(len(batch), np.inf)
-    counts, inside, outside = _first_round(batch, cuts, limit, reached, asked.replace(epsilon=epsilons[0]), descending)
+    first = asked.replace(epsilon=epsilons[0], rng=make_seed(generator), numbers=numbers)
+    counts, inside, outside = _first_round(batch, cuts, limit, reached, first, descending)
     for epsilon in epsilons[1:]:
         todo = _wide(counts, np.flatnonzero(~(inside | outside)))
         if options.progress is not None:
             options.progress(len(batch) - len(todo), len(batch))
         if not len(todo) or options.timeout == 0.0:
             break
-        _update(counts, count_batch(some(batch, todo), asked.replace(epsilon=epsilon, numbers=todo)), todo)
+        again = asked.replace(epsilon=epsilon, rng=make_seed(generator), numbers=numbers[todo])
+        _update(counts, count_batch(_some(batch, todo), again), todo)
         reached[todo] = epsilon
         inside, outside = verdict(counts, cuts, limit, descending=descending)
     if options.progress is not None:
@@ -93,27 +104,30 @@ def settle(counts: Counts, cuts: tuple[Cut, ...], limit: int | None, *, descendi
 
 
 def _first_round(
-    batch: Countable, cuts: tuple[Cut, ...], limit: int | None, reached: FloatArray, asked: Options, descending: bool
+    batch: Answered, cuts: tuple[Cut, ...], limit: int | None, reached: FloatArray, asked: Options, descending: bool
 ) -> tuple[Counts, BoolArray, BoolArray]:
     """Counts answers for the first time, in parts that grow, each of those that may be best of what is left; returns
     the counts and which answers are surely in and out.
 
     Most answers are out before they are counted: by their bounds, or as soon as k others are surely better than they
-    can be. A threshold that leaves few out is asked of all at once, as bounds would cost more than they save.
+    can be. A threshold that leaves few out is asked of all at once, as bounds would cost more than they save. All parts
+    have one seed, so that it does not matter in which part an answer is counted.
     """
+    assert asked.numbers is not None, "the numbers of the answers decide their draws"
+    numbers = asked.numbers
     if limit is None and not _leaves_out(batch, cuts):
-        counts = count_batch(batch, asked.replace(numbers=np.arange(len(batch))))
+        counts = count_batch(batch, asked)
         reached[:] = asked.epsilon
         return counts, *verdict(counts, cuts, limit, descending=descending)
-    counts = _uncounted(batch)
+    counts = uncounted(batch)
     size = max(FIRST_PART, 4 * (limit or 0))
     inside, outside = verdict(counts, cuts, limit, descending=descending)
     while len(left := np.flatnonzero(~outside & np.isinf(reached))):
         if limit is not None and size < len(left):
             best = -counts.upper[left] if descending else counts.lower[left]
             left = np.sort(left[np.argpartition(best, size)[:size]])
-        part = batch if len(left) == len(batch) else some(batch, left)
-        _update(counts, count_batch(part, asked.replace(numbers=left)), left)
+        part = batch if len(left) == len(batch) else _some(batch, left)
+        _update(counts, count_batch(part, asked.replace(numbers=numbers[left])), left)
         reached[left] = asked.epsilon
         size *= 4
         inside, outside = verdict(counts, cuts, limit, descending=descending)
@@ -122,16 +136,16 @@ def _first_round(
     return counts, inside, outside
 
 
-def _leaves_out(batch: Countable, cuts: tuple[Cut, ...]) -> bool:
+def _leaves_out(batch: Answered, cuts: tuple[Cut, ...]) -> bool:
     """Whether bounds leave out most of a few answers, spread over all."""
     few = np.unique(np.linspace(0, len(batch) - 1, min(len(batch), SPREAD)).astype(np.int64)) if len(batch) else None
     if few is None:
         return False
-    _, outside = verdict(_uncounted(some(batch, few)), cuts, None, descending=True)
+    _, outside = verdict(uncounted(_some(batch, few)), cuts, None, descending=True)
     return 2 * int(outside.sum()) > len(few)
 
 
-def free_bounds(batch: Countable) -> tuple[FloatArray, FloatArray]:
+def free_bounds(batch: Answered) -> tuple[FloatArray, FloatArray]:
     """(lower, upper) bounds of every answer that cost one pass over its clauses.
 
     An answer is as likely as its likeliest clause at least. Where nothing is negated its clauses are positively
@@ -139,6 +153,8 @@ def free_bounds(batch: Countable) -> tuple[FloatArray, FloatArray]:
     p(clause) bounds it. Nothing is known of circuits.
     """
     count = len(batch)
+    if isinstance(batch, Remote):
+        return batch.lower, batch.upper
     if not isinstance(batch, Batch) or not count:
         return np.zeros(count), np.ones(count)
     prob, starts = np.exp(batch.dnf.clause_log_probs()), batch.formula_indptr[:-1]
@@ -151,7 +167,11 @@ def free_bounds(batch: Countable) -> tuple[FloatArray, FloatArray]:
     return lower * (1.0 - SLACK), np.minimum(upper * (1.0 + SLACK), 1.0)
 
 
-def _uncounted(batch: Countable) -> Counts:
+def _some(batch: Answered, wanted: IntArray) -> Answered:
+    return batch.take(wanted) if isinstance(batch, Remote) else some(batch, wanted)
+
+
+def uncounted(batch: Answered) -> Counts:
     """What is known of the answers before any is counted."""
     lower, upper = free_bounds(batch)
     words = np.full(len(batch), "bounds", dtype=object)

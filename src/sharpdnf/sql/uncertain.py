@@ -120,7 +120,7 @@ def declare(backend: Backend, relation: Relation, prob: str, block: tuple[str, .
             return _numbered(backend, relation, p, columns, base, copy)
         except BaseException:
             with suppress(SQLError):  # in a transaction that the error has ended, there is nothing to drop
-                drop(backend, copy)
+                backend.drop(copy)
             raise
 
 
@@ -148,11 +148,6 @@ def _numbered(
     if columns:
         _check_blocks(backend, declared)
     return declared
-
-
-def drop(backend: Backend, copy: str) -> None:
-    """Drops the temporary table of numbered rows, if it is there."""
-    backend.execute(backend.dialect.drop.format(backend.temporary(copy).sql(backend.dialect.name)))
 
 
 def copy_path(backend: Backend, copy: str) -> tuple[str, ...]:

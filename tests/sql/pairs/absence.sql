@@ -87,15 +87,25 @@ make g5: SELECT _r.* FROM (SELECT 0 AS _c0, _t2.c AS _c1, _t2.id AS _l0 FROM v_r
 decide k3: all of [for all (SELECT 0 AS _c0, _t6._l0 AS _l0 FROM g5 AS _t6 WHERE (_t6._c1) = (7)), none of for all (SELECT 0 AS _c0, _t6._l0 AS _l0 FROM g5 AS _t6 WHERE (_t6._c1) < (7))]
 ask: SELECT _t4._c0 AS _c0, _t4.id AS _l0 FROM k3 AS _t4
 
--- EXCEPT ALL
-SELECT b FROM u EXCEPT ALL SELECT b FROM v
+-- EXCEPT ALL as a bag
+SELECT a FROM s WHERE (SELECT count(*) FROM (SELECT b FROM u EXCEPT ALL SELECT b FROM v) d) > 1
 -->
 refused: EXCEPT ALL over uncertain rows is not supported
 
 -- HAVING without GROUP BY
 SELECT 1 FROM u HAVING count(*) > 1
 -->
-refused: HAVING without GROUP BY is not supported
+make k2: SELECT ROW_NUMBER() OVER () + (base - 1) AS id, _r.* FROM (SELECT 1 AS _c0) AS _r
+make g4: SELECT _r.* FROM (SELECT 0 AS _c0, _t1.id AS _l0 FROM u_rows AS _t1) AS _r
+decide k2: rows > 1 of (SELECT 0 AS _c0, _t5._l0 AS _l0 FROM g4 AS _t5)
+ask: SELECT 1 AS _c0, _t3.id AS _l0 FROM k2 AS _t3
+
+-- a truth value in the select list
+SELECT EXISTS (SELECT 1 FROM u WHERE u.a = s.a) AS m FROM s
+-->
+make k7: SELECT ROW_NUMBER() OVER () + (base - 1) AS id, _r.* FROM (SELECT _t4.a AS _c0 FROM s AS _t4) AS _r
+decide k7: none of (SELECT _t8.id AS _c0, _t6.id AS _l0 FROM k7 AS _t8, u_rows AS _t6 WHERE (_t6.a = _t8._c0))
+ask: SELECT TRUE AS _c0, _t3.id AS _l0 FROM s AS _t1, u_rows AS _t3 WHERE (_t3.a = _t1.a) UNION ALL SELECT FALSE AS _c0, _t8.id AS _l0 FROM k7 AS _t8
 
 -- NOT IN over a correlated UNION
 SELECT a FROM s WHERE x NOT IN (SELECT b FROM u WHERE u.a = s.a UNION SELECT c FROM v)

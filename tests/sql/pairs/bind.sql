@@ -96,7 +96,7 @@ refused: 'rowid' may mean a whole row or its number: say of which table it is a 
 -- a scalar subquery
 SELECT (SELECT b FROM v) FROM u
 -->
-refused: a subquery over uncertain rows in '(SELECT b FROM v)' is not supported: it may stand only as EXISTS, IN or = ANY in a WHERE or inner join condition
+refused: a subquery over uncertain rows in '(SELECT b FROM v)' is not supported: it may stand as EXISTS, IN or ANY, and compared with a value
 
 -- an item beside GROUP BY
 SELECT a FROM u GROUP BY b

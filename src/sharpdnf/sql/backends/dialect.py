@@ -34,6 +34,8 @@ class Dialect:
     """Whether ``x IN t`` reads the table t."""
     fields: tuple[str, ...] = ()
     """The types (how their names begin) of which ``column.name`` is a field; empty where a dot never reads one."""
+    records: str = ""
+    """How the names of those types among them begin whose fields ``(column).name`` reads, too."""
     schema_types: bool = False
     """Whether the name of a type in a view may mean another type outside the view's schema."""
     scalar_extremes: bool = False
@@ -50,8 +52,18 @@ class Dialect:
     """What numbers rows in any order; if there are gaps, ``Backend.keep`` closes them."""
     quoted_names_may_be_strings: bool = False
     """Whether an unknown "name" is read as a string; an unknown `name` is an error even then."""
+    numbers: tuple[str, ...] = ()
+    """The types, without what stands in parentheses, whose values up to 2^53 a double keeps as they are; empty where
+    values have types and columns have none."""
+    added: tuple[str, ...] = ()
+    """Further types that sums and averages are made of; that no rounding decides is checked value by value."""
     drop: str = "DROP TABLE IF EXISTS {}"
     """How what was stored is dropped again."""
+    macros: bool = False
+    """Whether what users call their functions may be macros: text that stands for the call, in which names mean what
+    they mean where it is called."""
+    product: str = ""
+    """The aggregate that multiplies; empty where the database has none."""
     worlds: bool = True
     """Whether worlds can be played: they change temporary tables row by row."""
     counts_in_place: bool = False
@@ -62,10 +74,22 @@ DUCKDB = Dialect(
     "duckdb",
     aliases_seen_by="items",
     fields=("STRUCT", "UNION", "VARIANT", "JSON"),
+    records="STRUCT",
     schema_types=True,
     qualify=True,
+    macros=True,
+    numbers=("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT",
+             "UHUGEINT", "FLOAT", "DOUBLE"),
+    added=("DECIMAL", "BOOLEAN"),
+    product="system.main.product({})",
+)  # fmt: skip
+POSTGRES = Dialect(
+    "postgres",
+    using_comes_first=True,
+    using_common_type=True,
+    numbers=("20", "21", "23", "701"),  # int8, int2, int4 and float8, by their object identifiers
+    added=("1700",),  # numeric
 )
-POSTGRES = Dialect("postgres", using_comes_first=True, using_common_type=True)
 SQLITE = Dialect(
     "sqlite",
     cross_join="",
@@ -87,6 +111,8 @@ SPARK = Dialect(
     drop="DROP VIEW IF EXISTS {}",
     one_of_each="any_value",
     row_number="MONOTONICALLY_INCREASING_ID() + 1",
+    numbers=("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE"),
+    added=("DECIMAL",),
     worlds=False,
     counts_in_place=True,
 )

@@ -18,6 +18,7 @@ from sharpdnf.errors import SQLError
 from sharpdnf.sql.backends.columns import filled, floats
 from sharpdnf.sql.backends.dialect import DUCKDB
 from sharpdnf.sql.backends.duckdb_functions import FunctionList
+from sharpdnf.sql.backends.duckdb_stamps import steps
 from sharpdnf.sql.backends.duckdb_tree import same_tree, without_places
 from sharpdnf.sql.backends.names import column, file_key, lower, quoted
 from sharpdnf.sql.backends.protocol import Functions, LineageRows, Relation, Shape
@@ -60,6 +61,8 @@ OWN = "system.main."
 TEMPORARY = ("temp", "main")
 KEPT_PAIRS = 1000
 """How many pairs of texts a connection remembers as read alike."""
+KEPT_RELATIONS = 100
+"""How many lineage queries a connection keeps bound."""
 Listed = dict[tuple[str, str], tuple[Any, ...]]
 
 
@@ -74,12 +77,17 @@ class DuckDB:
         self._watched: frozenset[str] = frozenset()
         """The names that ``present`` was asked about last. They are listed together with those of the next query."""
         self._looked_up: set[str] = set()
-        self._open: bool | None = None
-        """Whether a transaction was open when ``state`` was asked just now; None if it was not asked."""
         self._last: dict[str, Listed] = {}
-        """What was listed for the last query."""
+        """What was listed for the last queries."""
+        self._epoch: int | None = None
+        """The epoch of the catalog in which it was; None if transactions could end in it, so that it must be again."""
+        self._kept: set[str] = set()
+        """The temporary tables of ours that were made in a transaction of ours."""
         self._in_snapshot = False
         """Whether a transaction of ours is open."""
+        self._bound: dict[tuple[str, Shape], tuple[int | None, list[str], Any, Any]] = {}
+        """Lineage queries that were run before: in which epoch, the columns that tell answers apart, the bound query,
+        and the types of the result."""
         self._alike: set[tuple[str, str]] = set()
         """Pairs of texts that DuckDB's parser read alike, whatever the settings."""
 
@@ -94,6 +102,19 @@ class DuckDB:
 
     def keep(self, name: str, select: str, number: str | None = None) -> None:
         self.execute(kept(name, select))
+        self._made(name)
+
+    def _made(self, name: str) -> None:
+        """Notes that a table of ours was made, if no transaction of the user's can take it back."""
+        if self._in_snapshot:
+            self._kept.add(name)
+            self._functions.stamps.take_account(steps().table)
+
+    def drop(self, name: str) -> None:
+        self.execute(DUCKDB.drop.format(self.temporary(name).sql("duckdb")))
+        if name in self._kept:
+            self._kept.discard(name)
+            self._functions.stamps.take_account(steps().no_table)
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         self.execute(sql)
@@ -148,16 +169,30 @@ class DuckDB:
             self._listed, self._path = {}, []
             return
         self._looked_up |= names
-        self._listed = self._last = self._list(names | self._watched)  # listing takes a millisecond, however many
+        self._functions.current()
+        self._list_together(names | self._watched)
+        self._listed = self._last
         self._path = self._search_path()
 
+    def _list_together(self, names: frozenset[str]) -> None:
+        """Sees to it that ``_last`` has these names: listing takes a millisecond, however many there are."""
+        epoch = self._functions.stamps.epoch if self._functions.settled else None
+        if epoch is None or self._epoch != epoch:
+            self._last, self._epoch = {}, epoch
+        missing = names - self._last.keys()
+        if missing:
+            self._last = {**self._last, **self._list(missing)}
+
     def _list(self, names: frozenset[str]) -> dict[str, Listed]:
-        """Name -> (catalog, schema) -> (catalog, schema, table, whether it is a view, file); the keys are folded."""
+        """Name -> (catalog, schema) -> (catalog, schema, table, whether it is a view, file, number, how many columns);
+        the keys are folded."""
         wanted = _listed(names)
         rows = self.rows(
-            f"SELECT r.*, d.path FROM (SELECT database_name, schema_name, table_name, false FROM {OWN}duckdb_tables() "
-            f"WHERE {OWN}lower(table_name) IN ({wanted}) UNION ALL SELECT database_name, schema_name, view_name, true "
-            f"FROM {OWN}duckdb_views() WHERE {OWN}lower(view_name) IN ({wanted}) AND NOT internal) AS r "
+            "SELECT r.database_name, r.schema_name, r.table_name, r.is_view, d.path, r.oid, r.column_count FROM ("
+            "SELECT database_name, schema_name, table_name, false AS is_view, table_oid AS oid, column_count FROM "
+            f"{OWN}duckdb_tables() WHERE {OWN}lower(table_name) IN ({wanted}) UNION ALL "
+            "SELECT database_name, schema_name, view_name, true, view_oid, column_count FROM "
+            f"{OWN}duckdb_views() WHERE {OWN}lower(view_name) IN ({wanted}) AND NOT internal) AS r "
             f"JOIN {OWN}duckdb_databases() AS d ON d.database_name = r.database_name"
         )
         found: dict[str, Listed] = {name: {} for name in names}
@@ -170,27 +205,24 @@ class DuckDB:
         return found
 
     def state(self, names: frozenset[str]) -> object:
-        """By three short statements. The stamp of the catalog tells that nothing was made, altered or dropped; the
-        numbers of the relations, that no transaction that was open then has ended since."""
-        functions = self._functions.current()
+        """By two short statements, as long as the stamps of the catalog show that nothing was made, altered or dropped.
+        Else, or where a transaction may end without a stamp, the relations are listed again, and their columns too."""
+        functions, stamp = self._functions.current(), self._functions.stamps.last
         every = names | self._watched
-        wanted = _listed(every)
-        setting = f"{OWN}current_setting"
-        tables = self.rows(
-            f"SELECT database_name, schema_name, table_name, false, table_oid, column_count, {setting}('search_path'), "
-            f"{OWN}current_database(), {OWN}current_schema(), {setting}('default_order'), "
-            f"{setting}('default_null_order'), {OWN}txid_current() FROM {OWN}duckdb_tables() WHERE "
-            f"{OWN}lower(table_name) IN ({wanted})"
-        )
-        if not tables or self._functions.views is None:
+        if stamp is None:
             return None
-        views = [row for row in self._functions.views if lower(row[2]) in every]
-        self._open = tables[0][-1] == self._functions.transaction
-        tables = [row[:-1] for row in tables]
-        self._last = {name: {} for name in every}
-        for row in [*tables, *views]:
-            self._last[lower(row[2])][lower(row[0]), lower(row[1])] = row
-        return id(functions), functions, frozenset(tables), frozenset(views)
+        self._list_together(every)
+        relations = frozenset(row for name in every for row in self._last[name].values())
+        columns = None if self._functions.settled else self._columns(every)
+        return functions, relations, columns, stamp.settings
+
+    def _columns(self, names: frozenset[str]) -> frozenset[tuple[Any, ...]]:
+        """Every column of the relations of these names."""
+        found = self.rows(
+            f"SELECT database_name, schema_name, table_name, column_name, data_type FROM {OWN}duckdb_columns() WHERE "
+            f"{OWN}lower(table_name) IN ({_listed(names)})"
+        )
+        return frozenset(found)
 
     def _view_sql(self, *path: str) -> str | None:
         """The statement that made a view: telling it of all views takes DuckDB a millisecond."""
@@ -247,7 +279,7 @@ class DuckDB:
             refuse(f"the name {dotted!r}", f"{parts[0]!r} is both a catalog and a schema: say catalog and schema")
         if not found:
             return None
-        catalog, schema, table, is_view, file = found[0]
+        catalog, schema, table, is_view, file, *_ = found[0]
         sql = self._view_sql(catalog, schema, table) if is_view else None
         if sql and catalog == "temp" and home is not None and home[0] != "temp" and names_relations(sql):
             refuse(f"the temporary view {dotted!r} in another view", "its names would mean those of that view's schema")
@@ -288,7 +320,11 @@ class DuckDB:
         return self._functions.last().builtin
 
     def user_code(self, names: frozenset[str], sql: str) -> frozenset[str]:
-        return frozenset(f"function {name}()" for name in self._functions.called(names, sql))
+        found = self._functions.last() if self._listed else self._functions.current()
+        return frozenset(f"function {name}()" for name in self._functions.called(names, sql, found))
+
+    def definitions(self, called: str) -> tuple[str, ...] | None:
+        return self._functions.definitions(called.removeprefix("function ").removesuffix("()"))
 
     def temporary(self, name: str) -> exp.Table:
         return exp.Table(this=quoted(name), db=quoted("main"), catalog=quoted("temp"))
@@ -299,6 +335,7 @@ class DuckDB:
             f"CREATE OR REPLACE TEMP TABLE {table.sql('duckdb')} AS "
             f"{numbering(relation, prob, base, 'INTEGER').sql('duckdb')}"
         )
+        self._made(name)
         return table
 
     def register(self, name: str, frame: object) -> None:
@@ -321,12 +358,12 @@ class DuckDB:
             raise ValueError(f"register takes a data frame or a file, not {type(frame).__name__}") from None
 
     def store(self, name: str, table: pa.Table, like: str) -> None:
-        with self._functions.unmoved():
-            self.connection.register(name, table)
+        self.connection.register(name, table)
+        self._functions.stamps.take_account(steps().frame)
 
     def discard(self, name: str) -> None:
-        with self._functions.unmoved():
-            self.connection.unregister(name)
+        self.connection.unregister(name)
+        self._functions.stamps.take_account(steps().no_frame)
 
     def table(self, sql: str, columns: int) -> pa.Table:
         return self.arrow(sql)
@@ -375,8 +412,7 @@ class DuckDB:
         An error aborts a transaction of DuckDB, even one while a name is looked up.
         """
         number = f"SELECT {OWN}txid_current()"
-        open_, self._open = self._open, None
-        if self.rows(number) == self.rows(number) if open_ is None else open_:
+        if self.rows(number) == self.rows(number):
             yield
             return
         self.execute("BEGIN TRANSACTION")
@@ -401,6 +437,7 @@ class DuckDB:
 
     def _roll_back(self) -> None:
         """Ends our transaction. It is tried twice, since an interrupt meant for the query may hit the first attempt."""
+        self._functions.stamps.lose()  # the tables made in it are gone
         for _ in range(3):
             try:
                 self.connection.execute("ROLLBACK")
@@ -418,15 +455,7 @@ class DuckDB:
 
     def lineage(self, sql: str, shape: Shape) -> LineageRows:
         shown, measures, lineage, identity = shape.names()
-        relation = self._relation(sql)
-        for kind in relation.types[: shape.shown]:
-            if NOT_IN_ARROW.search(str(kind)):
-                refuse(f"an answer column of type {kind}", "Arrow would show other values; cast it to VARCHAR")
-        types = [str(t).split("(")[0] for t in relation.types[: shape.shown]]
-        keys = shown
-        if not all(kind in SORTABLE for kind in types):
-            relation, keys = self._relation(grouped(sql, shape)), ["_g"]
-        table = self._deliver(relation)
+        keys, table = self._lineage_table(sql, shape)
         return sorted_lineage(
             [whole_numbers(table.column(name)) for name in keys],
             [filled(table.column(name)) for name in lineage],
@@ -434,6 +463,28 @@ class DuckDB:
             floats(table, measures),
             lambda first: table.select(shown).take(first) if shown else table.select([]),
         )
+
+    def _lineage_table(self, sql: str, shape: Shape) -> tuple[list[str], pa.Table]:
+        """The columns that tell answers apart, and the rows. A text that was asked before is not bound for its types
+        again while the catalog is the same."""
+        epoch = self._functions.stamps.epoch if self._functions.settled else None
+        at, keys, relation, schema = self._bound.get((sql, shape), (None, [], None, None))
+        if relation is not None and at is not None and at == epoch:
+            table = self._deliver(relation)
+            if table.schema == schema:
+                return keys, table
+        relation = self._relation(sql)
+        for kind in relation.types[: shape.shown]:
+            if NOT_IN_ARROW.search(str(kind)):
+                refuse(f"an answer column of type {kind}", "Arrow would show other values; cast it to VARCHAR")
+        keys = shape.names()[0]
+        if not all(str(kind).split("(")[0] in SORTABLE for kind in relation.types[: shape.shown]):
+            relation, keys = self._relation(grouped(sql, shape)), ["_g"]
+        table = self._deliver(relation)
+        if len(self._bound) >= KEPT_RELATIONS:
+            self._bound.clear()
+        self._bound[sql, shape] = epoch, keys, relation, table.schema
+        return keys, table
 
 
 def _listed(names: frozenset[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 
 from sqlglot import exp
@@ -22,6 +23,7 @@ def bare_value(value: exp.Expr) -> exp.Expr:
     return exp.Coalesce(this=value, expressions=[exp.Null()])
 
 
+@functools.lru_cache(maxsize=4096)
 def lower(name: str) -> str:
     """A name as the databases fold it: they leave letters beyond ASCII as they are."""
     return name.lower() if name.isascii() else "".join(c.lower() if c.isascii() else c for c in name)

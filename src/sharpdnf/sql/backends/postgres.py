@@ -13,7 +13,7 @@ from psycopg.types.string import TextLoader
 from sqlglot import exp
 
 from sharpdnf.dnf import FloatArray, IntArray
-from sharpdnf.errors import SQLError
+from sharpdnf.errors import SQLError, UnsupportedSQL
 from sharpdnf.sql.backends.columns import frame_rows, python_columns, sorted_flat
 from sharpdnf.sql.backends.dialect import POSTGRES
 from sharpdnf.sql.backends.names import column, lower, quoted
@@ -89,7 +89,9 @@ class PostgreSQL:
                 cursor.execute(sql, prepare=False)  # temporary tables change their types
                 return cursor.fetchall() if cursor.description else []
         except psycopg.Error as error:
-            raise SQLError(f"PostgreSQL: {error}") from None
+            # What it does not take as it is written, such as a bare NULL beside numbers, may go another way.
+            refused = (error.sqlstate or "").startswith("42")
+            raise (UnsupportedSQL if refused else SQLError)(f"PostgreSQL: {error}") from None
 
     def numbers(self, sql: str, columns: int) -> FloatArray:
         return np.array(self.rows(sql), dtype=np.float64).reshape(-1, columns)
@@ -212,6 +214,22 @@ class PostgreSQL:
             elif kind == "cast" or (kind == "operator" and (name in sql or name in IMPLIED)):
                 used.add(f"{kind} {name}")
         return frozenset(used)
+
+    def drop(self, name: str) -> None:
+        self.execute(POSTGRES.drop.format(self.temporary(name).sql("postgres")))
+
+    def definitions(self, called: str) -> tuple[str, ...] | None:
+        """IMMUTABLE functions: PostgreSQL asks them to read no table, so their text is only looked at for names."""
+        if not called.startswith("function "):
+            return None
+        name = exp.Literal.string(called.removeprefix("function ").removesuffix("()")).sql("postgres")
+        found = self.rows(
+            "SELECT p.provolatile = 'i' AND p.prokind = 'f' AND p.pronamespace <> 'pg_catalog'::regnamespace AND NOT "
+            "coalesce(p.pronargs = 1 AND t.typtype IN ('c', 'p'), false), coalesce(p.prosrc, '') || ' ' || "
+            "coalesce(pg_catalog.pg_get_function_sqlbody(p.oid), '') FROM pg_catalog.pg_proc p LEFT JOIN "
+            f"pg_catalog.pg_type t ON t.oid = p.proargtypes[0] WHERE pg_catalog.lower(p.proname) = {name}"
+        )
+        return tuple(text for _, text in found) if found and all(promised for promised, _ in found) else None
 
     def temporary(self, name: str) -> exp.Table:
         return exp.Table(this=quoted(name), db=quoted("pg_temp"))

@@ -122,6 +122,11 @@ class Catalog(Protocol):
         Macros, functions, operators and casts can read tables that nobody named.
         """
 
+    def definitions(self, called: str) -> tuple[str, ...] | None:
+        """The texts of a function that ``user_code`` found, if it says that it gives the same for the same arguments:
+        SELECTs that it stands for, or what is known of its code. None for others, and for what replaces a built-in one.
+        """
+
     def collates(self) -> bool:
         """Whether columns may have collations that a comparison of computed values would lose (SQLite)."""
 
@@ -199,6 +204,9 @@ class Backend(Catalog, Protocol):
 
     def keep(self, name: str, select: str, number: str | None = None) -> None:
         """Stores the rows of a SELECT in a temporary table of that name; column ``number`` numbers them."""
+
+    def drop(self, name: str) -> None:
+        """Drops a temporary table of ours, if it is there."""
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """A small result as Python tuples."""

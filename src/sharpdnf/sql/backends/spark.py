@@ -17,14 +17,14 @@ import numpy as np
 from sqlglot import exp
 
 from sharpdnf.dnf import FloatArray
-from sharpdnf.errors import SQLError
+from sharpdnf.errors import SQLError, UnsupportedSQL
 from sharpdnf.sql.backends.columns import frame_rows
 from sharpdnf.sql.backends.dialect import SPARK
 from sharpdnf.sql.backends.names import column, lower, quoted
 from sharpdnf.sql.backends.protocol import ROW_ID, Functions, LineageRows, Relation, Shape
 from sharpdnf.sql.backends.rows import lock_of
 from sharpdnf.sql.backends.spark_rows import SORTABLE, lineage_rows
-from sharpdnf.sql.backends.spark_store import FAILURES, Store
+from sharpdnf.sql.backends.spark_store import FAILURES, Store, unlogged
 from sharpdnf.sql.refusal import refuse
 
 if TYPE_CHECKING:
@@ -85,9 +85,13 @@ class Spark:
         context.addJobTag(self._tag)
         context.setInterruptOnCancel(True)
         try:
-            yield
+            with unlogged():
+                yield
         except FAILURES as error:
             said = str(error).strip().partition("\n\tat ")[0]  # without the stack of calls in Java
+            ours = re.search(r"^sharpdnf\.errors\.(\w+): (.*)", said, re.MULTILINE)
+            if ours is not None:  # raised by our own code on an executor
+                raise (UnsupportedSQL if ours[1] == "UnsupportedSQL" else SQLError)(ours[2]) from None
             raise SQLError(f"Spark: {said[:2000]}") from None
         finally:
             context.removeJobTag(self._tag)
@@ -232,6 +236,9 @@ class Spark:
         columns = " ".join(str(leaves.apply(i).outputSet().toString()) for i in range(leaves.size()))
         return frozenset(re.findall(r"#(\d+)", columns)), frozenset(re.findall(r"SubqueryAlias (\S+)", plan.toString()))
 
+    def definitions(self, called: str) -> tuple[str, ...] | None:
+        return None
+
     def collates(self) -> bool:
         return False
 
@@ -266,6 +273,9 @@ class Spark:
         return found
 
     # ---- storing
+
+    def drop(self, name: str) -> None:
+        self.execute(SPARK.drop.format(self.temporary(name).sql("spark")))
 
     def temporary(self, name: str) -> exp.Table:
         return exp.Table(this=quoted(name))
@@ -322,7 +332,10 @@ class Spark:
             return None
 
     def contents(self, asked: Sequence[str]) -> list[object]:
-        return [self.rows(query) for query in asked]
+        """All in one job, since a job costs more than the hashes of a small table."""
+        numbered = [f"SELECT {i} AS _i, * FROM ({query}) AS _t" for i, query in enumerate(asked)]
+        found = {row[0]: row[1:] for row in self.rows(" UNION ALL ".join(numbered))} if asked else {}
+        return [found[i] for i in range(len(asked))]
 
     def contents_query(self, item: exp.Expr, columns: Sequence[tuple[str, str]], prob: exp.Expr) -> str:
         """Of the values and, for floats and nested values, of their texts: 0.0 and -0.0 have one hash."""

@@ -13,11 +13,13 @@ from __future__ import annotations
 import contextlib
 import tempfile
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
+from pyspark.logger import PySparkLogger
 
 from sharpdnf.errors import SQLError
 from sharpdnf.sql.backends.names import column
@@ -26,8 +28,24 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 FAILURES = (PySparkException, Py4JError)
+LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+"""PySpark writes every refused query to these as well, a page of JSON each."""
 PLACES = 33
 """How many bits of a number tell the place within its partition."""
+
+
+@contextlib.contextmanager
+def unlogged() -> Iterator[None]:
+    """A block in which PySpark does not write errors to standard error: they are raised, or expected."""
+    loggers = [PySparkLogger.getLogger(name) for name in LOGGERS]
+    before = [logger.disabled for logger in loggers]
+    for logger in loggers:
+        logger.disabled = True
+    try:
+        yield
+    finally:
+        for logger, disabled in zip(loggers, before, strict=True):
+            logger.disabled = disabled
 
 
 class Store:

@@ -24,6 +24,8 @@ from sharpdnf.sql.refusal import refuse
 if TYPE_CHECKING:
     import pyarrow as pa
 
+DETERMINISTIC = 0x800
+"""The flag of a function that gives the same for the same arguments."""
 VOLATILE = frozenset(["random", "randomblob", "changes", "total_changes", "last_insert_rowid", "load_extension"])
 IMPLIED = frozenset(
     ["like", "glob", "regexp", "match", "->", "->>", "current_date", "current_time", "current_timestamp"]
@@ -203,6 +205,18 @@ class SQLite:
         words = {token.text.lower() for token in tokens_of(sql, SQLITE) if token.token_type not in named}
         implied = (found & IMPLIED & words) | (found & OURS)
         return frozenset(f"function {name}()" for name in (names & found) | implied)
+
+    def drop(self, name: str) -> None:
+        self.execute(SQLITE.drop.format(self.temporary(name).sql("sqlite")))
+
+    def definitions(self, called: str) -> tuple[str, ...] | None:
+        name = called.removeprefix("function ").removesuffix("()")
+        if name in OURS:
+            return None
+        text = exp.Literal.string(name).sql("sqlite")
+        listed = f"SELECT type, flags, builtin FROM pragma_function_list WHERE lower(name) = {text}"
+        promised = [kind == "s" and flags & DETERMINISTIC and not builtin for kind, flags, builtin in self.rows(listed)]
+        return () if promised and all(promised) else None
 
     def temporary(self, name: str) -> exp.Table:
         return exp.Table(this=quoted(name), db=quoted("temp"))

@@ -2,7 +2,7 @@
 
 A condition keeps a row if it is TRUE. In SQL's three-valued logic AND is TRUE iff both sides are, OR iff one side is,
 NOT x iff x is FALSE; EXISTS is TRUE iff the subquery has a row and ``x = ANY (q)`` iff some row makes ``x = row`` TRUE.
-A subquery over uncertain rows that stands anywhere else (in CASE, compared with a truth value) is refused.
+One that stands anywhere else (in CASE, compared with a truth value) is told apart by cases (``cases.py``).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from sharpdnf.errors import SQLError
 from sharpdnf.sql.bind.aggregates import COMPARISONS, MIRRORED, bind_comparison
+from sharpdnf.sql.bind.cases import cases_of, conditions_in, has_value
 from sharpdnf.sql.bind.context import Binding
 from sharpdnf.sql.bind.scope import Scope, UnknownColumn
 from sharpdnf.sql.bind.tables import Environment
@@ -58,12 +59,17 @@ def bind_condition(context: Binding, node: exp.Expr, env: Environment, scope: Sc
     if aggregated is not None:
         return aggregated
     written = _written(node)
-    if written is None:
-        refuse(
-            f"a subquery over uncertain rows in {node.sql()[:80]!r}",
-            "it may stand only as EXISTS, IN or = ANY, combined by AND and OR",
-        )
-    return _member(context, written, env, scope)
+    return _member(context, written, env, scope) if written is not None else _by_cases(context, node, env, scope)
+
+
+def _by_cases(context: Binding, node: exp.Expr, env: Environment, scope: Scope) -> Condition:
+    """A condition inside of which others are values: what it is for each of their truth values."""
+    found = list(conditions_in(context, node, env))
+    parts: list[Condition] = []
+    for constant, cases in cases_of(context, node, found):
+        known = [has_value(bind_condition(context, part, env, scope), value) for part, value in cases]
+        parts.append(All((*known, bind_condition(context, constant, env, scope))))
+    return AnyOf(tuple(parts))
 
 
 def _member(context: Binding, written: Written, env: Environment, scope: Scope) -> Condition:

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from sharpdnf.sql.bind.context import Binding
 from sharpdnf.sql.bind.from_clause import bind_from
-from sharpdnf.sql.bind.scope import Scope, Visible
+from sharpdnf.sql.bind.scope import Fields, Scope, Visible
 from sharpdnf.sql.bind.tables import Environment, children
 from sharpdnf.sql.bind.tree import FromItem, Join, Leaf, Merged, Plain, Scan, Source, sources_of, write_from
 from sharpdnf.sql.parse.allowed import check_call, check_expression, check_structure, is_scalar_extreme
@@ -31,7 +31,7 @@ def _bind(context: Binding, node: exp.Expr, env: Environment, scope: Scope, *, a
         if isinstance(node.this, exp.Star):
             refuse(f"{node.sql()} in an expression", "name the columns")
         check_structure(node)
-        bound = scope.bind(node, context.tables.fold, context.starred, lambda seen: _has_fields(context, seen))
+        bound = scope.bind(node, context.tables.fold, context.starred, lambda seen: _fields(context, seen))
         node.replace(bound)
         return
     if isinstance(node, exp.Query | exp.Values):
@@ -53,19 +53,22 @@ def _bind(context: Binding, node: exp.Expr, env: Environment, scope: Scope, *, a
         _bind(context, child, env, scope, aggregates=aggregates)
 
 
-def _has_fields(context: Binding, seen: Visible) -> bool:
-    """Whether the database may read ``column.name`` as a field of the column; what cannot be told may have some."""
+def _fields(context: Binding, seen: Visible) -> Fields:
+    """Whether the database reads ``column.name`` as a field of the column; what cannot be told may have some."""
     if not context.dialect.fields:
-        return False
+        return "none"
     source = seen.source
     standing = isinstance(source.origin, Scan) or (source.origin is not None and not source.origin.reads)
     if not standing:
-        return True
+        return "open"
     select = exp.Select(expressions=[seen.expression.copy()])
     write_from(select, [Leaf(source)])
     select.set("with_", exp.With(expressions=context.certain_ctes()) if context.certain else None)
     kinds = context.catalog.types(select.sql(context.dialect.name))
-    return kinds is None or kinds[0].startswith(context.dialect.fields)
+    if kinds is None or kinds[0].startswith(context.dialect.fields):
+        records = context.dialect.records
+        return "known" if kinds is not None and records and kinds[0].startswith(records) else "open"
+    return "none"
 
 
 def _certain_query(context: Binding, node: exp.Query | exp.Values, env: Environment, scope: Scope) -> exp.Expr:

@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sqlglot import exp
 
 from sharpdnf.errors import SQLError
-from sharpdnf.sql.backends.names import quoted
+from sharpdnf.sql.backends.names import column, quoted
 from sharpdnf.sql.backends.protocol import Relation
 from sharpdnf.sql.bind.affinities import check_kept_values
-from sharpdnf.sql.bind.aggregates import bind_having, grouping_conditions
+from sharpdnf.sql.bind.aggregates import bind_having, grouping_conditions, of_rows
+from sharpdnf.sql.bind.cases import Case, cases_of, conditions_in, holds_as
 from sharpdnf.sql.bind.conditions import bind_condition, check_clauses
 from sharpdnf.sql.bind.context import Binding, Passes, rename
 from sharpdnf.sql.bind.expressions import bind_expression
 from sharpdnf.sql.bind.from_clause import bind_from
 from sharpdnf.sql.bind.scope import Scope
+from sharpdnf.sql.bind.substitution import read_by
 from sharpdnf.sql.bind.tables import Environment, Tables, children
-from sharpdnf.sql.bind.tree import Certain, Condition, Item, Query, Select, SetOperation, Shared
+from sharpdnf.sql.bind.tree import (
+    All,
+    Certain,
+    Condition,
+    FromItem,
+    Item,
+    Query,
+    Select,
+    SetOperation,
+    Shared,
+    sources_of,
+)
 from sharpdnf.sql.parse.allowed import check_structure
 from sharpdnf.sql.parse.text import LABEL
 from sharpdnf.sql.refusal import refuse
@@ -37,12 +52,30 @@ def bind_query(context: Binding, node: exp.Expr, env: Environment, outer: Scope 
     if isinstance(node, exp.Subquery):
         return bind_query(context, node.this, bind_with(context, node, env), outer)
     if isinstance(node, exp.Select):
-        return bind_select(context, node, env, Scope(outer))
+        return _by_cases(context, node, env, outer) or bind_select(context, node, env, Scope(outer))
     env = bind_with(context, node, env)
     check_clauses(node)
     if isinstance(node, exp.SetOperation):
         return _set_operation(context, node, env, outer)
     refuse(type(node).__name__.upper(), "the rewriter does not know it")
+
+
+def _by_cases(context: Binding, node: exp.Select, env: Environment, outer: Scope | None) -> Query | None:
+    """A SELECT that shows truth values of conditions over uncertain rows; None if it shows none."""
+    inner = context.tables.inner(node, env)
+    if not any(context.tables.touches(item, inner) for item in node.expressions):
+        return None
+    check_structure(node)
+    env, node = bind_with(context, node, env), node.copy()
+    node.set("with_", None)
+    found = [part for item in node.expressions for part in conditions_in(context, item, env)]
+    parts: list[Query] = []
+    for shown, cases in cases_of(context, node, found):
+        assert isinstance(shown, exp.Select)
+        parts.append(bind_select(context, shown, env, Scope(outer), cases))
+    group = node.args.get("group")
+    distinct = bool(node.args.get("distinct")) or (group is not None and bool(group.args.get("all")))
+    return SetOperation("UNION", parts, all_=not distinct)
 
 
 def constant(value: exp.Expr) -> exp.Expr | None:
@@ -119,8 +152,10 @@ def bind_view(context: Binding, relation: Relation) -> Shared:
 # ---- one SELECT
 
 
-def bind_select(context: Binding, node: exp.Select, env: Environment, scope: Scope) -> Select:
-    """One SELECT, as if it read uncertain rows; its FROM items are added to ``scope``."""
+def bind_select(
+    context: Binding, node: exp.Select, env: Environment, scope: Scope, cases: Sequence[Case] = ()
+) -> Select:
+    """One SELECT, as if it read uncertain rows; its FROM items are added to ``scope``, ``cases`` to its WHERE."""
     check_structure(node)
     env = bind_with(context, node, env)
     check_clauses(node)
@@ -129,11 +164,30 @@ def bind_select(context: Binding, node: exp.Select, env: Environment, scope: Sco
     keys = _group_keys(context, node, items, env, scope)
     where = node.args.get("where")
     condition = bind_condition(context, where.this, env, scope) if where is not None else None
+    if cases:
+        known = [bind_condition(context, part, env, scope) for part, _ in cases]
+        _check_cases(known, node, keys, sources)
+        held = [holds_as(part, value) for part, (_, value) in zip(known, cases, strict=True)]
+        condition = All((*([condition] if condition is not None else []), *held))
     distinct, grouped = bool(node.args.get("distinct")), bool(node.args.get("group"))
     if distinct or grouped:
         check_kept_values(context.catalog, node)
-    having = _having(context, node, items, keys, env, scope) if node.args.get("having") else None
+    if node.args.get("having") and not node.args.get("group"):
+        return _whole_group(context, node, Select(items, sources, condition), env, scope)
+    having = _having(context, node, keys, env, scope) if node.args.get("having") else None
     return Select(items, sources, condition, keys, distinct, grouped, having, (env, scope))
+
+
+def _check_cases(known: list[Condition], node: exp.Select, keys: list[exp.Expr], sources: list[FromItem]) -> None:
+    """Refuses a condition beside GROUP BY that differs among the rows of a group."""
+    group = node.args.get("group")
+    if group is None or group.args.get("all"):
+        return
+    own = {source.alias for item in sources for source in sources_of(item)}
+    for condition in known:
+        read = (column(name, alias) for alias, name in read_by(condition) if alias in own)
+        if not all(part in keys for part in read):
+            refuse("a subquery as a value beside GROUP BY", "it is not a function of the grouping columns")
 
 
 def _select_list(context: Binding, node: exp.Select, env: Environment, scope: Scope) -> list[Item]:
@@ -187,7 +241,10 @@ def _group_keys(
         return []
     check_structure(group)
     if group.args.get("all"):
-        return []
+        keys = [item.expression for item in items] if node.args.get("having") else []
+        if keys and not all(key.find(exp.Column) for key in keys):
+            refuse("GROUP BY ALL with HAVING and a constant", "name the grouping columns")
+        return keys
     listed = [
         e for part in group.expressions for e in (part.expressions if isinstance(part, exp.Tuple) else [part.unnest()])
     ]
@@ -200,15 +257,20 @@ def _group_keys(
     return keys
 
 
-def _having(
-    context: Binding, node: exp.Select, items: list[Item], keys: list[exp.Expr], env: Environment, scope: Scope
-) -> Condition:
+def _whole_group(context: Binding, node: exp.Select, query: Select, env: Environment, scope: Scope) -> Select:
+    """HAVING without GROUP BY: all rows are one group, which is there in every world, even without rows."""
+    own = {source.alias for item in query.sources for source in sources_of(item)}
+    found = bind_having(context, node.args["having"].this, env, scope)
+    rows = Select([Item("", None, exp.Literal.number(1))], query.sources, query.where)
+    where = of_rows(found, rows, correlated=scope.parent is not None and not scope.parent.closed)
+    beside = [*(item.expression for item in query.items), *(p.expression for p in grouping_conditions(found))]
+    if any(alias in own for expression in beside for alias, _ in read_by(expression)):
+        refuse("a column beside HAVING without GROUP BY", "its value differs among the rows of the one group")
+    return Select(query.items, [], where)
+
+
+def _having(context: Binding, node: exp.Select, keys: list[exp.Expr], env: Environment, scope: Scope) -> Condition:
     """HAVING of a SELECT with a GROUP BY; its conditions without aggregates are about the grouping columns."""
-    group = node.args.get("group")
-    if group is None:
-        refuse("HAVING without GROUP BY", "compare a subquery: SELECT ... WHERE (SELECT count(*) FROM ...) > c")
-    if group.args.get("all"):
-        refuse("GROUP BY ALL with HAVING", "name the grouping columns")
     found = bind_having(context, node.args["having"].this, env, scope)
     for plain in grouping_conditions(found):
         if not determined(plain.expression, keys):

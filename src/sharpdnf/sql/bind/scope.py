@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from sqlglot import exp
 
@@ -13,6 +14,10 @@ from sharpdnf.sql.bind.tree import Source
 
 UNLISTED = frozenset(["rowid", "_rowid_", "oid", "ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"])
 """Columns that tables have without listing them, in one database or another."""
+
+
+Fields = Literal["none", "known", "open"]
+"""Whether a dot behind a column reads a field of it; "open" where that is not known, or its meaning is not."""
 
 
 class UnknownColumn(SQLError):
@@ -130,26 +135,47 @@ class Scope:
         column: exp.Column,
         fold: Callable[[exp.Identifier], str],
         starred: Collection[str | None],
-        has_fields: Callable[[Visible], bool],
+        fields: Callable[[Visible], Fields],
     ) -> exp.Expr:
         """The expression that a column reference means, in the rewritten SQL's names.
 
-        ``starred`` are the probability columns that a ``*`` left out of a derived table, a CTE or a view;
-        ``has_fields`` tells whether x.y may be a field of the column x.
+        ``starred`` are the probability columns that a ``*`` left out of a derived table, a CTE or a view; ``fields``
+        tells whether x.y may be a field of the column x.
         """
         key = fold(column.this)
         path = tuple(fold(part) for part in (column.args.get(a) for a in ("catalog", "db", "table")) if part)
         scope: Scope | None = self
         while scope is not None:
-            if path and scope._source(path) is None and any(v.key == path[0] and has_fields(v) for v in scope.visible):
-                raise UnsupportedSQL(f"{column.sql()!r} is a field of the column {path[0]!r}, which is not supported")
+            if path and scope._source(path) is None:
+                part = scope._field(column, path, fields)
+                if part is not None:
+                    return part
             found = scope._qualified(path, key) if path else scope._unqualified(key, starred)
             if found is not None and scope.lateral:
                 raise UnsupportedSQL(f"LATERAL is not supported: a derived table reads {column.sql()!r} beside it")
             if found is not None:
                 return found.copy()
             scope = None if scope.closed else scope.parent
-        raise UnknownColumn(f"no column {column.sql()!r} in the FROM items in sight")
+        beside = "; a subquery in FROM sees the items beside it only after LATERAL" if path else ""
+        raise UnknownColumn(f"no column {column.sql()!r} in the FROM items in sight{beside}")
+
+    def _field(
+        self, column: exp.Column, path: tuple[str, ...], fields: Callable[[Visible], Fields]
+    ) -> exp.Expr | None:  # fmt: skip
+        """A field of a column, as in x.y or t.x.y: a table comes before a column of its name. None if it is none."""
+        source = self._source(path[:1]) if len(path) > 1 else None
+        seen = visible_columns(source) if source is not None else self.visible
+        first = 1 if source is not None else 0
+        known = [v for v in seen if v.key == path[first]]
+        kinds = {fields(v) for v in known}
+        if kinds <= {"none"}:
+            return None
+        if kinds != {"known"} or len(known) > 1 or self.lateral:
+            raise UnsupportedSQL(f"{column.sql()!r} is a field of the column {path[first]!r}, which is not supported")
+        found: exp.Expr = known[0].expression.copy()
+        for part in column.parts[first + 1 :]:
+            found = exp.Dot(this=exp.paren(found, copy=False), expression=exp.Identifier(this=part.name, quoted=True))
+        return exp.paren(found, copy=False)
 
     def _qualified(self, path: tuple[str, ...], key: str) -> exp.Expr | None:
         source = self._source(path)

@@ -118,11 +118,11 @@ class Tables:
         """Whether a piece of SQL reads an uncertain row anywhere: in a CTE, a view, a subquery at any depth."""
         found = False
         while isinstance(node, exp.SetOperation):  # a loop: there may be thousands of them
-            env = self._inner(node, env)
+            env = self.inner(node, env)
             for child in children(node):
                 found = (child is not node.this and self.touches(child, env)) or found
             node = node.this
-        env = self._inner(node, env)
+        env = self.inner(node, env)
         if isinstance(node, exp.In) and node.args.get("field") and self.catalog.dialect.in_reads_tables:
             refuse(f"{node.sql()[:60]!r}", "IN reads a table there; write IN (SELECT column FROM it)")
         found = (isinstance(node, exp.Table) and self.table_touches(node, env)) or found
@@ -142,7 +142,7 @@ class Tables:
             return False
         return self.relation_touches(self.relation(table, env))
 
-    def _inner(self, node: exp.Expr, env: Environment) -> Environment:
+    def inner(self, node: exp.Expr, env: Environment) -> Environment:
         """The environment under a node's WITH clause; a CTE that nobody reads has no effect on the answers."""
         with_ = node.args.get("with_")
         if with_ is None:

@@ -254,6 +254,22 @@ class Not:
 
 
 @dataclass(frozen=True, slots=True)
+class Truth:
+    """TRUE iff its part has this truth value, else FALSE: it is never NULL."""
+
+    part: Condition
+    value: bool
+
+    @property
+    def reads(self) -> frozenset[Key]:
+        return self.part.reads
+
+    @property
+    def positive(self) -> bool:
+        return not self.part.reads
+
+
+@dataclass(frozen=True, slots=True)
 class All:
     """TRUE iff all its parts are: AND."""
 
@@ -281,7 +297,8 @@ class AnyOf(All):
     """How many values are compared with a UNION, whose sides must then give them the same types."""
 
 
-Kind = Literal["count", "sum", "avg", "min", "max", "bool_or", "bool_and"]
+Kind = Literal["count", "sum", "avg", "min", "max", "bool_or", "bool_and", "only"]
+"""``only`` is the value of the one row that there may be, as of a subquery that is compared with a value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,7 +334,7 @@ class Aggregated:
 
 @dataclass(frozen=True, slots=True)
 class Combined:
-    """Compares arithmetic over several aggregates of the same rows, and over values that do not depend on the rows."""
+    """Compares arithmetic over several aggregates, and over values that do not depend on the rows aggregated."""
 
     calls: tuple[Call, ...]
     others: tuple[exp.Expr, ...]
@@ -325,20 +342,20 @@ class Combined:
     left: exp.Expr
     right: exp.Expr
     """With columns ``_agg0``... for the aggregates and ``_oth0``... for the other values."""
-    query: Select | None = None
-    """As in ``Aggregated``."""
+    queries: tuple[Select | None, ...]
+    """For each aggregate the subquery whose rows it reads; None for those of the group, in HAVING."""
     correlated: bool = False
 
     @property
     def reads(self) -> frozenset[Key]:
-        return self.query.reads if self.query is not None else NOTHING
+        return NOTHING.union(*(query.reads for query in self.queries if query is not None))
 
     @property
     def positive(self) -> bool:
         return False
 
 
-Condition = Plain | Member | Aggregated | Combined | Not | All | AnyOf
+Condition = Plain | Member | Aggregated | Combined | Not | Truth | All | AnyOf
 
 
 # ---- queries

@@ -22,11 +22,12 @@ from sharpdnf.sql.emit.stages import (
     Formula,
     Found,
     Gathered,
+    Single,
     Stage,
     Step,
     Tallied,
 )
-from sharpdnf.sql.emit.tally import Column, Numbers, adds_exactly, compare, evaluate, reached
+from sharpdnf.sql.emit.tally import Column, Numbers, adds_exactly, check_values, compare, evaluate, is_short, reached
 from sharpdnf.sql.refusal import refuse
 
 
@@ -37,15 +38,17 @@ class Events:
     gates: Gates
     gate_of: IntArray
     """The gate of each number."""
+    block: IntArray
+    """The block of each uncertain row, in which rows exclude each other; -1 where it is independent."""
 
     @classmethod
-    def over(cls, rows: int) -> Events:
+    def over(cls, block: IntArray) -> Events:
         """Nothing but uncertain rows so far."""
-        return cls(Gates(rows), np.arange(rows))
+        return cls(Gates(len(block)), np.arange(len(block)), block)
 
     def branch(self) -> Events:
         """The same events, over gates that can be grown apart from these."""
-        return Events(self.gates.branch(), self.gate_of)
+        return Events(self.gates.branch(), self.gate_of, self.block)
 
     def run(self, steps: Sequence[Step], backend: Backend) -> None:
         """Makes the tables, in order, and the events of their rows. Who calls drops the tables."""
@@ -96,11 +99,34 @@ class Events:
         if isinstance(formula, Counted):
             return self._counted(formula, base, count, backend)
         if isinstance(formula, Tallied):
-            return self._tallied(formula, base, count, backend)
+            if formula.keyed:
+                return self._tallied(formula, base, count, backend)
+            return np.full(count, self._tallied(formula, base, 1, backend)[0])
+        if isinstance(formula, Single):
+            self._check_single(backend.lineage(formula.sql, Shape(int(formula.keyed), 0, formula.lineage, 0)))
+            return np.full(count, self.gates.true)
         if isinstance(formula, Absent):
             return self.gates.negate(self._decided(formula.part, base, count, backend))
         parts = [self._decided(part, base, count, backend) for part in formula.parts]
         return self.gates.both(parts) if isinstance(formula, AllOf) else self.gates.both(parts, OR)
+
+    def _check_single(self, rows: LineageRows) -> None:
+        """Refuses rows of one candidate that do not exclude each other: by different rows of one block."""
+        answer = np.repeat(np.arange(len(rows.indptr) - 1), np.diff(rows.indptr))
+        several = np.diff(rows.indptr)[answer] > 1 if len(answer) else np.zeros(0, dtype=bool)
+        if not several.any():
+            return
+        clause = np.repeat(np.arange(len(rows.clauses)), np.diff(rows.clauses.indptr))
+        row = rows.clauses.literals >> 1
+        block = np.append(self.block, -1)[np.minimum(row, len(self.block))]  # later numbers stand for other events
+        chosen = several[clause] & (block >= 0)
+        owner = answer[clause[chosen]]
+        pair = np.unique(np.stack([owner, block[chosen], clause[chosen], row[chosen]], axis=1), axis=0)
+        tellers, clauses = np.unique(pair[:, :2], axis=0, return_counts=True)
+        _, values = np.unique(np.unique(pair[:, [0, 1, 3]], axis=0)[:, :2], axis=0, return_counts=True)
+        apart = tellers[(clauses == np.diff(rows.indptr)[tellers[:, 0]]) & (values == clauses), 0]
+        if not np.isin(np.unique(answer[several]), apart).all():
+            refuse("a subquery that is compared and may have several rows", "aggregate it, as in (SELECT max(x) ...)")
 
     def _counted(self, formula: Counted, base: int, count: int, backend: Backend) -> IntArray:
         """Compares the number of rows that are there with a number, for each candidate; nan is above all numbers."""
@@ -150,15 +176,19 @@ class Events:
         owner = np.zeros(0, dtype=np.int64)
         if len(rows.clauses):
             numbers = np.asarray(rows.answers.column(0).to_numpy(), dtype=np.int64)
-            owner = np.repeat(numbers, np.diff(rows.indptr)) - base
+            owner = np.repeat(numbers - base if formula.keyed else np.zeros_like(numbers), np.diff(rows.indptr))
         events, read = self.gates.clauses(rows.clauses, self.gate_of), rows.measures
+        check_values(read)
         columns = [Column(kind, read[:, 2 * i], read[:, 2 * i + 1] > 0.0) for i, kind in enumerate(formula.kinds)]
         candidate, event, values = reached(self.gates, count, owner, events, columns)
         names: dict[str, Numbers] = {f"_agg{i}": value for i, value in enumerate(values)}
         asked = np.zeros((count, 1 + 2 * formula.others))
         if formula.others:
             found = backend.numbers(formula.numbers, 1 + 2 * formula.others)
-            asked[found[:, 0].astype(np.int64) - base] = found
+            if formula.keyed:
+                asked[found[:, 0].astype(np.int64) - base] = found
+            else:  # they are the same for all candidates
+                asked[0] = found[0]
         for i in range(formula.others):
             flag, number = asked[candidate, 1 + 2 * i], asked[candidate, 2 + 2 * i]
             if (flag < 0.0).any():
@@ -166,7 +196,10 @@ class Events:
             names[f"_oth{i}"] = number, flag > 0.0
         left, right = (evaluate(side, names, len(candidate)) for side in (formula.left, formula.right))
         summed = [c.values[c.known] for c in columns if c.kind in ("sum", "avg")]
-        exact = all(adds_exactly(part) for part in [*summed, asked[:, 1:].ravel()])
+        exact = np.full(len(candidate), all(adds_exactly(part) for part in [*summed, asked[:, 1:].ravel()]))
+        for column, (value, _) in zip(columns, values, strict=True):
+            if column.kind == "avg":
+                exact &= is_short(value)
         true, false = compare(formula.compare, left, right, exact)
         chosen = np.flatnonzero(true if formula.truth else false)
         ends = np.searchsorted(candidate[chosen], np.arange(count + 1))

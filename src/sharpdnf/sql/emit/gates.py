@@ -78,9 +78,17 @@ class Gates:
         """NOT of each gate; equal gates get one."""
         result = np.where(gates == self.false, self.true, self.false)
         open_ = (gates != self.false) & (gates != self.true)
-        once = distinct(gates[open_])
-        made = self._new(NOT, np.arange(len(once) + 1), once)
-        result[open_] = made[np.searchsorted(once, gates[open_])] if len(once) else made
+        asked, size = gates[open_], self.size
+        if 8 * len(asked) < size:
+            once = distinct(asked)
+            made = self._new(NOT, np.arange(len(once) + 1), once)
+            result[open_] = made[np.searchsorted(once, asked)] if len(once) else made
+            return result
+        place = np.zeros(size, dtype=np.int64)  # for many gates a table of all is faster than sorting and searching
+        place[asked] = 1
+        once = np.flatnonzero(place)
+        place[once] = self._new(NOT, np.arange(len(once) + 1), once)
+        result[open_] = place[asked]
         return result
 
     def all_of(self, indptr: IntArray, inputs: IntArray) -> IntArray:

@@ -100,23 +100,26 @@ def _layer(found: Closed, supports: _Supports, layer: Layer, mine: IntArray) -> 
     """The gates ``mine`` of one layer."""
     widths = layer.indptr[mine + 1] - layer.indptr[mine]
     entry = np.repeat(np.arange(len(mine)), widths)
-    inputs = layer.inputs[np.repeat(layer.indptr[mine] - (np.cumsum(widths) - widths), widths) + np.arange(len(entry))]
+    inputs = layer.inputs
+    if len(mine) < layer.end - layer.first:
+        inputs = inputs[np.repeat(layer.indptr[mine] - (np.cumsum(widths) - widths), widths) + np.arange(len(entry))]
     gate = layer.first + mine
     if layer.kind == NOT:
         found.true[gate], found.false[gate] = found.false[inputs], found.true[inputs]
         found.known[gate] = found.known[inputs]
         supports.start[gate], supports.size[gate] = supports.start[inputs], supports.size[inputs]
         return
-    fine = np.bincount(entry[~found.known[inputs]], minlength=len(mine)) == 0
-    if supports.used + int(supports.size[inputs[fine[entry]]].sum()) > MOST_SUPPORT:
-        return
-    kept = fine[entry]
-    place = (np.cumsum(fine) - 1)[entry[kept]]
-    inputs, gate, widths = inputs[kept], gate[fine], widths[fine]
-    if not len(gate):
+    known, place = found.known[inputs], entry
+    if not known.all():  # mostly all are, and then nothing is copied
+        fine = np.bincount(entry[~known], minlength=len(mine)) == 0
+        kept = fine[entry]
+        place = (np.cumsum(fine) - 1)[entry[kept]]
+        inputs, gate, widths = inputs[kept], gate[fine], widths[fine]
+    below = supports.size[inputs]
+    if supports.used + int(below.sum()) > MOST_SUPPORT or not len(gate):
         return
     rows = supports.below(inputs)
-    owner = np.repeat(place, supports.size[inputs])
+    owner = np.repeat(place, below)
     sizes = np.bincount(owner, minlength=len(gate))
     scale = int(rows.max(initial=0)) + 1
     pairs = owner * scale + rows
@@ -127,9 +130,11 @@ def _layer(found: Closed, supports: _Supports, layer: Layer, mine: IntArray) -> 
         sizes = np.bincount(owner, minlength=len(gate))
     elif len(once) < len(pairs):
         apart = np.bincount(once // scale, minlength=len(gate)) == sizes
-    supports.add(gate[apart], sizes[apart], rows[apart[owner]])
-    kept, place = apart[place], (np.cumsum(apart) - 1)[place[apart[place]]]
-    inputs, gate, widths = inputs[kept], gate[apart], widths[apart]
+    if not apart.all():
+        sizes, rows, kept = sizes[apart], rows[apart[owner]], apart[place]
+        place = (np.cumsum(apart) - 1)[place[kept]]
+        inputs, gate, widths = inputs[kept], gate[apart], widths[apart]
+    supports.add(gate, sizes, rows)
     found.known[gate] = True
     p, q = found.true[inputs], found.false[inputs]
     if layer.kind == ATLEAST:

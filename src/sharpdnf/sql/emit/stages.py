@@ -92,9 +92,25 @@ class Tallied:
     """Arithmetic over the columns ``_agg0``... and ``_oth0``..."""
     truth: bool = True
     """Whether it asks for TRUE or for FALSE."""
+    keyed: bool = True
+    """False where the rows and the numbers are about no candidate in particular."""
 
 
-Formula = Found | Counted | Tallied | AllOf | OneOf | Absent
+@dataclass(frozen=True, slots=True)
+class Single:
+    """TRUE; but where two of the rows of ``sql`` with one candidate may be there together, the query has no lineage.
+
+    A subquery that is compared with a value must not have more rows than one; in a world in which it has, there is no
+    answer at all.
+    """
+
+    sql: str
+    lineage: int
+    keyed: bool = True
+    """As in ``Found``."""
+
+
+Formula = Found | Counted | Tallied | Single | AllOf | OneOf | Absent
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +176,7 @@ def statements(steps: Sequence[Step]) -> list[str]:
 
 
 def _with_sql(formula: Formula, change: Callable[[str], str]) -> Formula:
-    if isinstance(formula, Found):
+    if isinstance(formula, Found | Single):
         return replace(formula, sql=change(formula.sql))
     if isinstance(formula, Counted):
         return replace(formula, sql=change(formula.sql), number=change(formula.number))

@@ -121,15 +121,30 @@ COMPARISONS: dict[type[exp.Expr], Callable[[FloatArray, FloatArray], BoolArray]]
 }
 
 
-def compare(kind: type[exp.Expr], left: Numbers, right: Numbers, exact: bool) -> tuple[BoolArray, BoolArray]:
+def compare(kind: type[exp.Expr], left: Numbers, right: Numbers, exact: BoolArray) -> tuple[BoolArray, BoolArray]:
     """(TRUE, FALSE) of a comparison; refused where rounding may have decided it."""
     known = left[1] & right[1]
     a, b = left[0], right[0]
     near = known & (np.abs(a - b) <= 1e-9 * np.maximum(1.0, np.maximum(np.abs(a), np.abs(b))))
-    if (near & ((a != b) | (not exact))).any():
+    if (near & ((a != b) | ~exact)).any():
         refuse("a sum or an average of fractions at the very edge of a comparison", "rounding would decide it")
     holds = COMPARISONS[kind](a, b)
     return known & holds, known & ~holds
+
+
+def check_values(read: FloatArray) -> None:
+    """Refuses rows, (value, 1 if it is known) for each aggregate, whose values a double does not tell apart."""
+    if (read[:, 1::2] < 0.0).any():
+        refuse("an aggregate of texts among numbers", "cast them to numbers")
+    if not (np.abs(read[:, ::2]) < 2.0**53).all():
+        refuse("aggregates of numbers as large as these in a condition", "a double would round them")
+
+
+def is_short(values: FloatArray) -> BoolArray:
+    """Whether a value has few binary digits after the point, so that it is what decimal arithmetic gives, too."""
+    scaled = values * EXACT
+    short: BoolArray = scaled == np.rint(scaled)
+    return short
 
 
 def adds_exactly(values: FloatArray) -> bool:

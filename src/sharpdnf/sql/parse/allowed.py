@@ -89,6 +89,13 @@ PLACES = (
 """Where an expected value and prob() may stand."""
 
 
+OPEN = (
+    "what it gives is not told by the query and its tables, so a world has no one answer: store its values in a table "
+    "first, and name the tables that it reads in FROM"
+)
+"""Why random(), nextval() and functions that run a text are refused."""
+
+
 def check_structure(node: exp.Expr) -> None:
     """Refuses a structural node with an argument that the rewriter does not read."""
     known = next((STRUCTURE[kind] for kind in type(node).__mro__ if kind in STRUCTURE), None)
@@ -130,8 +137,13 @@ def check_functions(sql: str, catalog: Catalog) -> None:
     names = frozenset(called_names(sql, catalog.dialect))  # even keywords: a function may be called "in" or over
     for found in sorted(catalog.user_code(names, sql)):
         refuse(f"the user-defined {found}", "it can read tables that the query does not show")
+    check_volatile(names, catalog)
+
+
+def check_volatile(names: frozenset[str], catalog: Catalog) -> None:
+    """Refuses functions, by their names, whose value changes from call to call."""
     for name in sorted(names & catalog.functions().volatile):
-        refuse(f"{name}()", "its value changes from call to call, so the query has no fixed lineage")
+        refuse(f"{name}()", OPEN)
 
 
 def check_call(node: exp.Func, functions: Functions) -> None:

@@ -22,7 +22,7 @@ from sqlglot import Token, TokenType
 from sharpdnf.errors import SQLError
 from sharpdnf.sql.backends.dialect import Dialect, tokens_of
 from sharpdnf.sql.backends.protocol import Catalog
-from sharpdnf.sql.parse.allowed import PROBABILITY_FUNCTIONS
+from sharpdnf.sql.parse.allowed import PLACES, PROBABILITY_FUNCTIONS, called_names
 from sharpdnf.sql.refusal import refuse
 
 CLAUSES = frozenset(
@@ -39,8 +39,10 @@ def check_faithful(sql: str, written: str, catalog: Catalog) -> None:
         return
     ours, theirs = catalog.readings(before, after)
     if ours is None:
+        misplaced = sorted(PROBABILITY_FUNCTIONS.intersection(called_names(sql, catalog.dialect)))
+        hint = f"; {PLACES[misplaced[0] == 'prob']}" if misplaced else ""
         raise SQLError(
-            f"the database cannot read {before[:200]!r}: it is no SQL of this database, or nested too deeply"
+            f"the database cannot read {before[:200]!r}: it is no SQL of this database, or nested too deeply{hint}"
         )
     if ours != theirs:
         refuse(

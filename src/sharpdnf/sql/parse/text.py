@@ -34,6 +34,15 @@ LABEL = "sharpdnf_label"
 """Where an item of a select list keeps its text from before the parentheses."""
 
 
+INSTEAD = {
+    "PIVOT": ": write SELECT * FROM t PIVOT (count(x) FOR y IN (1, 2))",
+    "INSERT": ": ask the SELECT in it, and insert the answers",
+    "CREATE": ": ask the SELECT in it, and store the answers",
+    "UPDATE": ": run it on your own connection; the next query sees what it did",
+    "DELETE": ": run it on your own connection; the next query sees what it did",
+}
+"""What to do where a statement is no SELECT."""
+
 Readers = dict[str, Callable[..., exp.Expr | None]]
 """By the name of a function: what reads its call, handed the parser."""
 SPECIAL = frozenset(["CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTRING", "POSITION", "OVERLAY"])
@@ -203,7 +212,10 @@ def _joined(kind: type[exp.Connector], leaves: list[exp.Expr]) -> exp.Expr:
 def written_back(tree: exp.Expr, dialect: Dialect) -> str:
     """The text of a tree."""
     if tree.find(exp.TableSample) is not None:
-        refuse("sampling (TABLESAMPLE, USING SAMPLE)", "it draws other rows from call to call")
+        refuse(
+            "sampling (TABLESAMPLE, USING SAMPLE)",
+            "it draws other rows from call to call; ask for WHERE key % 10 = 0, or declare smaller probabilities",
+        )
     try:
         written: str = _bare_values(tree).sql(dialect.name, unsupported_level=ErrorLevel.RAISE)
         tokens_of(written, dialect)
@@ -238,7 +250,7 @@ def parse_select(sql: str, dialect: Dialect, what: str) -> exp.Query:
     except RecursionError:
         raise SQLError(f"cannot parse {what}: it is nested too deeply") from None
     if len(statements) != 1:
-        refuse(f"{len(statements)} statements", f"{what} must be one SELECT")
+        refuse(f"a text of {len(statements)} statements", f"{what} must be one SELECT: ask one after the other")
     statement = statements[0]
     if isinstance(statement, exp.Create) and what.startswith("the view"):
         statement = statement.expression
@@ -248,5 +260,5 @@ def parse_select(sql: str, dialect: Dialect, what: str) -> exp.Query:
         statement = statement.this
     if not isinstance(statement, exp.Select | exp.SetOperation):
         word = statement.name if isinstance(statement, exp.Command) else type(statement).__name__
-        raise UnsupportedSQL(f"{what} must be one SELECT, not {word.upper()}")
+        raise UnsupportedSQL(f"{what} must be one SELECT, not {word.upper()}{INSTEAD.get(word.upper(), '')}")
     return statement

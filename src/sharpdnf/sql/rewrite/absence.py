@@ -14,11 +14,14 @@ from dataclasses import replace
 from sqlglot import exp
 
 from sharpdnf.sql.backends.names import column
+from sharpdnf.sql.backends.protocol import ROW_ID
 from sharpdnf.sql.bind.context import Binding
+from sharpdnf.sql.bind.substitution import Replacing, read_by
 from sharpdnf.sql.bind.tree import (
     Aggregated,
     All,
     AnyOf,
+    Call,
     Certain,
     Combined,
     Condition,
@@ -32,16 +35,16 @@ from sharpdnf.sql.bind.tree import (
     Select,
     SetOperation,
     Source,
+    Truth,
     sources_of,
 )
 from sharpdnf.sql.emit.stages import Absent, AllOf, Decision, Formula, OneOf
 from sharpdnf.sql.refusal import refuse
 from sharpdnf.sql.rewrite.aggregates import having, scalar
 from sharpdnf.sql.rewrite.conditions import compared
-from sharpdnf.sql.rewrite.lifting import Lifting, all_of, conjuncts, for_candidates
+from sharpdnf.sql.rewrite.lifting import Lifting, all_of, certain_rows, conjuncts, for_candidates
 from sharpdnf.sql.rewrite.outer import FALSEHOOD, ways
 from sharpdnf.sql.rewrite.set_operations import same_value
-from sharpdnf.sql.rewrite.substitution import Replacing, read_by
 
 
 def lifting(binding: Binding) -> Lifting:
@@ -69,10 +72,12 @@ def positive(context: Lifting, query: Query, bag: bool = False) -> Query:
 
 
 def _set_operation(context: Lifting, query: SetOperation, bag: bool) -> Query:
-    if query.all_ and (query.kind == "EXCEPT" or (bag and query.kind != "UNION")):
+    if query.all_ and bag and query.kind != "UNION":
         refuse(f"{query.kind} ALL over uncertain rows", "how many of equal rows there are differs from world to world")
     if bag and not query.all_:
         return _one_of_each(context, positive(context, query), len(query.columns))
+    if query.all_ and query.kind == "EXCEPT":
+        return _except(context, *query.sides, all_=True)
     sides = [positive(context, side, bag) for side in query.sides]
     if query.kind == "EXCEPT" and sides[1].reads:
         return _except(context, *sides)
@@ -126,6 +131,9 @@ def _formula(context: Lifting, candidates: Source, condition: Condition, truth: 
     """That a condition over the candidates' columns is TRUE (FALSE, if not ``truth``)."""
     if isinstance(condition, Not):
         return _formula(context, candidates, condition.part, not truth)
+    if isinstance(condition, Truth):
+        has = _formula(context, candidates, condition.part, condition.value)
+        return has if truth else Absent(has)
     if isinstance(condition, AnyOf) and condition.compared:
         if truth and condition.positive:
             return context.found(for_candidates(candidates, [], [condition]), keyed=True)
@@ -152,7 +160,7 @@ def _exists(context: Lifting, candidates: Source, member: Member) -> Formula:
     inner = member.query
     assert isinstance(inner, Select), "binding makes no other correlated query"
     if inner.having is not None:
-        refuse("HAVING in a correlated subquery", "compare with a subquery: WHERE (SELECT count(*) FROM ...) > c")
+        return context.found(_group_of_each(context, candidates, member, inner), keyed=True)
     if inner.positive and member.left:
         return context.found(for_candidates(candidates, [], [member]), keyed=True)
     conditions = conjuncts(inner.where)
@@ -162,11 +170,26 @@ def _exists(context: Lifting, candidates: Source, member: Member) -> Formula:
     return context.found(for_candidates(candidates, inner.sources, conditions), keyed=True)
 
 
+def _group_of_each(context: Lifting, candidates: Source, member: Member, inner: Select) -> Select:
+    """The groups of a correlated subquery with HAVING, for each candidate: its number is one more grouping column."""
+    assert inner.having is not None
+    number = column(ROW_ID, candidates.alias)
+    read: list[exp.Expr | Select] = [*member.left, inner]
+    known = dict.fromkeys(pair for node in read for pair in read_by(node) if pair[0] == candidates.alias)
+    keys = [number, *inner.keys, *(column(name, alias) for alias, name in known)]
+    having = conjuncts(inner.having)
+    if member.left:
+        found = compared(context.binding, member, [item.expression for item in inner.items])
+        having.append(AnyOf(tuple(All(tuple(Plain(part) for part in way)) for way in found)))
+    sources = [Leaf(certain_rows(candidates)), *inner.sources]
+    return Select([Item("", None, number)], sources, inner.where, keys, grouped=True, having=all_of(having))
+
+
 # ---- EXCEPT
 
 
-def _except(context: Lifting, left: Query, right: Query) -> Select:
-    """The distinct rows of the left side without an equal row on the right.
+def _except(context: Lifting, left: Query, right: Query, *, all_: bool = False) -> Select:
+    """The distinct rows of the left side without an equal row on the right; of EXCEPT ALL, those with fewer of them.
 
     Each side is read through a UNION ALL with no row of the other, which gives it the types of a set operation; SQLite
     compares values as they are.
@@ -178,15 +201,22 @@ def _except(context: Lifting, left: Query, right: Query) -> Select:
             SetOperation("UNION", [side, _empty(context, other)], all_=True)
             for side, other in ((left, right), (right, left))
         )
-    _, mine, _ = context.candidates(left, by=len(left.columns))
-    theirs = context.read(right)
-    equal = [
-        Plain(same_value(context.binding.dialect, mine.column(a), theirs.column(b)))
-        for a, b in zip(mine.columns, theirs.columns, strict=True)
-    ]
-    taken = Select([Item("", None, exp.Literal.number(1))], [Leaf(theirs)], All(tuple(equal)))
+    _, mine, _ = context.candidates(positive(context, left), by=len(left.columns))
+
+    def equal_to(query: Query) -> Select:
+        theirs = context.read(query)
+        equal = (
+            Plain(same_value(context.binding.dialect, mine.column(a), theirs.column(b)))
+            for a, b in zip(mine.columns, theirs.columns, strict=True)
+        )
+        return Select([Item("", None, exp.Literal.number(1))], [Leaf(theirs)], All(tuple(equal)))
+
+    asked: Condition = Not(Member(equal_to(right), True, "EXCEPT"))
+    if all_:
+        calls, both = (Call("count", None),) * 2, (equal_to(left), equal_to(right))
+        asked = Combined(calls, (), exp.GT, column("_agg0"), column("_agg1"), both, correlated=True)
     shown = [Item(output.label, output.key, mine.column(output)) for output in mine.columns]
-    return _select(context, Select(shown), [Leaf(mine)], [Not(Member(taken, True, "EXCEPT"))], False)
+    return _select(context, Select(shown), [Leaf(mine)], [asked], False)
 
 
 def _empty(context: Lifting, query: Query) -> Select:

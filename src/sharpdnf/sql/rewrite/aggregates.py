@@ -8,7 +8,7 @@ as its own number the candidate that they belong to.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -17,12 +17,14 @@ from sharpdnf.sql.backends.names import bare_value, column
 from sharpdnf.sql.backends.protocol import ROW_ID
 from sharpdnf.sql.bind.aggregates import MIRRORED
 from sharpdnf.sql.bind.conditions import NEGATED
+from sharpdnf.sql.bind.substitution import Replacing, read_by
 from sharpdnf.sql.bind.tree import (
     Aggregated,
     All,
     Call,
     Combined,
     Condition,
+    FromItem,
     Item,
     Leaf,
     Not,
@@ -30,11 +32,11 @@ from sharpdnf.sql.bind.tree import (
     Plain,
     Select,
     Source,
+    sources_of,
 )
-from sharpdnf.sql.emit.stages import Absent, AllOf, Counted, Decision, Formula, Found, OneOf, Sign, Tallied
+from sharpdnf.sql.emit.stages import Absent, AllOf, Counted, Decision, Formula, Found, OneOf, Sign, Single, Tallied
 from sharpdnf.sql.refusal import refuse
 from sharpdnf.sql.rewrite.lifting import Lifting, certain_rows, for_candidates
-from sharpdnf.sql.rewrite.substitution import read_by
 
 SIGNS: dict[type[exp.Binary], Sign] = {
     exp.GT: ">",
@@ -65,15 +67,20 @@ class Group:
         number = Item("", None, self.number if self.number is not None else exp.Literal.number(0))
         return Select([number], [Leaf(self.rows)], All(where) if where else None)
 
+    def single(self) -> Formula:
+        """That there is one row at most, whatever the world: else the query has no lineage."""
+        sql, lineage = self.context.counting_statement([(self.select(), self.rows)])
+        return Single(sql, lineage, self.number is not None)
+
     def exists(self, condition: exp.Expr) -> Formula:
         """That a row is there for which the condition holds."""
         return self.context.found(self.select(condition), keyed=self.number is not None)
 
-    def compared(self, kind: type[exp.Binary]) -> Formula:
+    def compared(self, kind: type[exp.Binary], *, bare: bool = True) -> Formula:
         """That a row is there whose value compares as asked."""
         assert self.argument is not None
         value = self.argument.copy()
-        if self.context.binding.dialect.affinities:  # the value of an aggregate has no affinity
+        if bare and self.context.binding.dialect.affinities:  # the value of an aggregate has no affinity
             value = bare_value(value)
         return self.exists(kind(this=exp.paren(value), expression=exp.paren(self.other.copy())))
 
@@ -81,13 +88,15 @@ class Group:
 def having(context: Lifting, query: Select) -> Select:
     """A SELECT with HAVING: the groups are candidates, their rows the rows of one temporary table."""
     assert query.having is not None
-    calls = [call for node in _aggregated(query.having) for call in _calls(node)]
+    calls = [call for node in _compared(query.having) for call in _calls(node)]
     arguments = [call.argument for call in calls if call.argument is not None]
     items = [Item("", None, part) for part in [*query.keys, *arguments]]
     inner = Select(items, query.sources, query.where)
     name, groups, raw = context.candidates(context.query(context, inner, True), by=len(query.keys))
     raw = replace(raw, alias=context.binding.fresh("t"))
     keys = list(zip(query.keys, groups.columns, strict=False))
+    by_key = {(key.table, key.name): groups.column(o) for key, o in keys if isinstance(key, exp.Column)}
+    own = {source.alias for item in query.sources for source in sources_of(item)}
     given = [call for call in calls if call.argument is not None]
     places = {id(call): output for call, output in zip(given, groups.columns[len(query.keys) :], strict=True)}
 
@@ -100,12 +109,20 @@ def having(context: Lifting, query: Select) -> Select:
         if isinstance(condition, Plain):
             plain = Plain(_on_keys(condition.expression, keys, groups))
             return context.formula(context, groups, plain, truth)
-        if isinstance(condition, Combined) and condition.query is None:
-            values = [raw.column(places[id(call)]) if id(call) in places else None for call in condition.calls]
-            others = [_on_keys(other, keys, groups) for other in condition.others]
-            return _tallied(context, condition, raw, column(ROW_ID, raw.alias), values, groups, others, truth)
-        if not isinstance(condition, Aggregated) or condition.query is not None:
-            refuse("a subquery over uncertain rows in HAVING", "put it into a WHERE around the grouped query")
+        if not _calls(condition):
+            return context.formula(context, groups, _over_groups(condition, by_key, own), truth)
+        if isinstance(condition, Combined):
+            mine = [(i, raw.column(places[id(call)]) if id(call) in places else None)
+                    for i, call in enumerate(condition.calls) if condition.queries[i] is None]  # fmt: skip
+            others = tuple(_on_keys(other, keys, groups) for other in condition.others)
+            bare = tuple(call if condition.queries[i] is not None else replace(call, argument=None)
+                         for i, call in enumerate(condition.calls))  # fmt: skip
+            again = _over_groups(replace(condition, calls=bare, others=()), by_key, own)
+            assert isinstance(again, Combined)
+            again = replace(again, others=others)
+            reads = [Read(raw, column(ROW_ID, raw.alias), mine), *_reads(context, groups, again, keyed=True)]
+            return _tallied(context, again, reads, groups, truth)
+        assert isinstance(condition, Aggregated)
         other = _on_keys(condition.other, keys, raw)
         argument = raw.column(places[id(condition.call)]) if id(condition.call) in places else None
         group = Group(context, raw, column(ROW_ID, raw.alias), argument, other)
@@ -113,7 +130,7 @@ def having(context: Lifting, query: Select) -> Select:
         return _formula(group, condition.call, condition.compare, number, truth)
 
     formula = decide(query.having, True)
-    alone = _needs_a_row(formula)
+    alone = not query.having.reads and _needs_a_row(formula)
     context.steps.append(Decision(name, formula, alone))
     if alone:
         context.count_only(name)
@@ -131,21 +148,34 @@ def _needs_a_row(formula: Formula) -> bool:
         return float(formula.number) > 0.0 or formula.compare == ">"
     if isinstance(formula, Tallied):  # the others are NULL without rows, and so is the comparison
         return any(kind != "count" for kind in formula.kinds)
-    if isinstance(formula, Absent):
+    if isinstance(formula, Absent | Single):
         return False
     return (any if isinstance(formula, AllOf) else all)(_needs_a_row(part) for part in formula.parts)
 
 
-def _calls(node: Aggregated | Combined) -> tuple[Call, ...]:
-    return node.calls if isinstance(node, Combined) else (node.call,)
+def _calls(node: Condition) -> list[Call]:
+    """The aggregates of the group itself that a comparison reads, not those of subqueries."""
+    if isinstance(node, Aggregated):
+        return [node.call] if node.query is None else []
+    pairs = zip(node.calls, node.queries, strict=True) if isinstance(node, Combined) else ()
+    return [call for call, query in pairs if query is None]
 
 
-def _aggregated(condition: Condition) -> list[Aggregated | Combined]:
-    if isinstance(condition, Aggregated | Combined):
-        return [condition]
+def _compared(condition: Condition) -> list[Condition]:
+    """The comparisons that a condition is made of."""
     if isinstance(condition, Not):
-        return _aggregated(condition.part)
-    return [found for part in condition.parts for found in _aggregated(part)] if isinstance(condition, All) else []
+        return _compared(condition.part)
+    if isinstance(condition, All):
+        return [found for part in condition.parts for found in _compared(part)]
+    return [condition]
+
+
+def _over_groups(condition: Condition, by_key: Mapping[tuple[str, str], exp.Expr], own: set[str]) -> Condition:
+    """A condition with subqueries over the grouping columns, as one over the columns of the groups."""
+    found = Replacing(by_key).condition(condition)
+    if any(alias in own for alias, _ in read_by(found)):
+        refuse("a subquery in HAVING that reads columns beside the grouping columns", "group by them, too")
+    return found
 
 
 def _on_keys(node: exp.Expr, keys: Sequence[tuple[exp.Expr, Output]], source: Source) -> exp.Expr:
@@ -165,15 +195,11 @@ def _on_keys(node: exp.Expr, keys: Sequence[tuple[exp.Expr, Output]], source: So
 
 
 def scalar(context: Lifting, candidates: Source, condition: Aggregated | Combined, truth: bool) -> Formula:
-    """A comparison with a subquery that is one aggregate, for each candidate."""
-    assert condition.query is not None
+    """A comparison with subqueries that are one value each, for each candidate."""
     if isinstance(condition, Combined):
-        parts = [column(ROW_ID, candidates.alias), condition.calls[0].argument or exp.Literal.number(1)]
-        shown = [Item("", None, part) for part in parts]
-        beside_it = [Leaf(certain_rows(candidates)), *condition.query.sources]
-        found = context.gathered(context.query(context, Select(shown, beside_it, condition.query.where), True))
-        owner, summed = (found.column(output) for output in found.columns)
-        return _tallied(context, condition, found, owner, [summed], candidates, list(condition.others), truth)
+        keyed = condition.correlated or any(True for other in condition.others for _ in read_by(other))
+        return _tallied(context, condition, _reads(context, candidates, condition, keyed=keyed), candidates, truth)
+    assert condition.query is not None
     keyed = condition.correlated or any(True for _ in read_by(condition.other))
     call = condition.call
     items: list[exp.Expr] = [column(ROW_ID, candidates.alias) if keyed else exp.Literal.number(0)]
@@ -190,27 +216,76 @@ def scalar(context: Lifting, candidates: Source, condition: Aggregated | Combine
     return _formula(group, call, condition.compare, number, truth)
 
 
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A temporary table of rows that aggregates of a ``Combined`` read."""
+
+    rows: Source
+    number: exp.Expr | None
+    """The candidate that a row belongs to; None if all rows belong to all."""
+    values: list[tuple[int, exp.Expr | None]]
+    """(place of the aggregate, its argument as a column of the rows)"""
+
+
+def _reads(context: Lifting, candidates: Source, condition: Combined, *, keyed: bool) -> list[Read]:
+    """The rows of the subqueries, each once."""
+    found = []
+    for query in {id(query): query for query in condition.queries if query is not None}.values():
+        mine = [i for i, other in enumerate(condition.queries) if other is query]
+        values = [condition.calls[i].argument or exp.Literal.number(1) for i in mine]
+        number = column(ROW_ID, candidates.alias) if keyed else exp.Literal.number(0)
+        beside: list[FromItem] = [Leaf(certain_rows(candidates))] if keyed else []
+        shown = [Item("", None, part) for part in [number, *values]]
+        rows = context.gathered(context.query(context, Select(shown, [*beside, *query.sources], query.where), True))
+        columns = [rows.column(output) for output in rows.columns]
+        known = [None if condition.calls[i].argument is None else value
+                 for i, value in zip(mine, columns[1:], strict=True)]  # fmt: skip
+        found.append(Read(rows, columns[0] if keyed else None, list(zip(mine, known, strict=True))))
+    return found
+
+
 def _tallied(
-    context: Lifting,
-    condition: Combined,
-    rows: Source,
-    number: exp.Expr,
-    values: Sequence[exp.Expr | None],
-    candidates: Source,
-    others: Sequence[exp.Expr],
-    truth: bool,
-) -> Formula:
+    context: Lifting, condition: Combined, reads: Sequence[Read], candidates: Source, truth: bool
+) -> Formula:  # fmt: skip
     """Aggregates of the rows, by candidate, compared as the condition says."""
-    items = [number]
-    for value in values:
-        items += [exp.Literal.number(1)] * 2 if value is None else _known(context, value)[::-1]
-    select = Select([Item("", None, item.copy()) for item in items], [Leaf(rows)])
-    sql, lineage = context.counting_statement(select, rows)
+    selects, once = [], []
+    nothing = [exp.Literal.number(0)] * 2
+    for read in reads:
+        values = dict(read.values)
+        number = read.number if read.number is not None else exp.Literal.number(0)
+        _check_numbers(context, read, condition)
+        items = [number]
+        for i, call in enumerate(condition.calls):
+            value = values.get(i)
+            here = [exp.Literal.number(1)] * 2 if value is None else _known(context, value)[::-1]
+            items += here if i in values else nothing
+            if call.kind == "only" and i in values:
+                once.append(Group(context, read.rows, read.number, value, exp.Null()).single())
+        selects.append((Select([Item("", None, item.copy()) for item in items], [Leaf(read.rows)]), read.rows))
+    sql, lineage = context.counting_statement(selects)
     known = for_candidates(candidates, [], [])
-    known.items += [Item("", None, part) for other in others for part in _known(context, other)]
-    kinds = tuple(call.kind for call in condition.calls)
-    sides = (condition.left, condition.right)
-    return Tallied(sql, lineage, kinds, context.statement(known)[0], len(others), condition.compare, *sides, truth)
+    known.items += [Item("", None, part) for other in condition.others for part in _known(context, other)]
+    kinds = tuple("max" if call.kind == "only" else call.kind for call in condition.calls)
+    keyed = all(read.number is not None for read in reads)
+    tallied = Tallied(
+        sql, lineage, kinds, context.statement(known)[0], len(condition.others), condition.compare, condition.left,
+        condition.right, truth, keyed,
+    )  # fmt: skip
+    return AllOf((*once, tallied)) if once else tallied
+
+
+def _check_numbers(context: Lifting, read: Read, condition: Combined) -> None:
+    """Refuses arithmetic over what is no number, or over numbers whose last digits a double would lose."""
+    dialect = context.binding.dialect
+    asked = [(condition.calls[i].kind, value) for i, value in read.values if value is not None]
+    asked = [(kind, value) for kind, value in asked if kind != "count"]
+    if not asked or not dialect.numbers:
+        return
+    types = context.types(Select([Item("", None, value) for _, value in asked], [Leaf(read.rows)]))
+    for (kind, _), name in zip(asked, types or ("",) * len(asked), strict=True):
+        allowed = dialect.numbers + (dialect.added if kind in ("sum", "avg") else ())
+        if name.partition("(")[0] not in allowed:
+            refuse(f"{kind.upper()} of such values among several aggregates", "compare one aggregate with a value")
 
 
 def _known(context: Lifting, value: exp.Expr) -> list[exp.Expr]:
@@ -248,10 +323,13 @@ def _formula(group: Group, call: Call, compare: type[exp.Binary], number: str, t
     assert group.argument is not None
     if compare is exp.Is:
         some = group.exists(exp.Not(this=exp.Is(this=group.argument.copy(), expression=exp.Null())))
-        return Absent(some) if truth else some
+        found = Absent(some) if truth else some
+        return AllOf((group.single(), found)) if call.kind == "only" else found
     largest = call.kind in ("max", "bool_or")
     if not truth:
         compare = NEGATED[compare]
+    if call.kind == "only":
+        return AllOf((group.single(), group.compared(compare, bare=False)))
     return _extreme(group, compare if largest else MIRRORED.get(compare, compare), largest=largest)
 
 
@@ -279,6 +357,6 @@ def _count(group: Group, call: Call, compare: type[exp.Binary], number: str, tru
         assert group.argument is not None
         order = exp.Order(expressions=[exp.Ordered(this=group.argument.copy())])
         select.identity = [exp.Window(this=exp.DenseRank(), order=order)]
-    sql, lineage = context.counting_statement(select, group.rows)
+    sql, lineage = context.counting_statement([(select, group.rows)])
     keyed = group.number is not None
     return Counted(sql, lineage, SIGNS[compare], number, keyed, call.distinct, not truth)

@@ -28,6 +28,7 @@ from sharpdnf.sql.bind.tree import (
     Not,
     Plain,
     Select,
+    Truth,
 )
 from sharpdnf.sql.emit.sql import complete, emit_select
 from sharpdnf.sql.refusal import refuse
@@ -76,7 +77,7 @@ def ways(context: Rewriting, condition: Condition, *, positive: bool = True) -> 
         if isinstance(condition, AnyOf) and condition.compared:
             _check_types(context, found, condition.compared)
         return found
-    if isinstance(condition, Aggregated | Combined):
+    if isinstance(condition, Aggregated | Combined | Truth):
         refuse("an aggregate over uncertain rows in a condition", "it cannot stand here")
     if not positive:
         refuse(

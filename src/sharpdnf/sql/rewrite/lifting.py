@@ -30,7 +30,7 @@ from sharpdnf.sql.bind.tree import (
 from sharpdnf.sql.emit.sql import complete, emit
 from sharpdnf.sql.emit.stages import BASE, Formula, Found, Gathered, Stage, Step
 from sharpdnf.sql.refusal import refuse
-from sharpdnf.sql.rewrite.context import Rewriting, Rewritten
+from sharpdnf.sql.rewrite.context import Rewriting, Rewritten, null
 from sharpdnf.sql.rewrite.query import rewriting
 
 
@@ -61,11 +61,20 @@ class Lifting:
         sql = complete(emit(rows.selects), context.all_ctes()).sql(self.binding.dialect.name)
         return sql, rows.lineage
 
-    def counting_statement(self, select: Select, rows: Source) -> tuple[str, int]:
-        """The SQL of a SELECT from one temporary table, with the table's lineage and the SELECT's own identity."""
-        select.lineage = [*rows.references(rows.lineage)]
-        body = complete(emit([select]), self.binding.certain_ctes())
-        return body.sql(self.binding.dialect.name), len(rows.lineage)
+    def counting_statement(self, selects: Sequence[tuple[Select, Source]]) -> tuple[str, int]:
+        """The SQL of SELECTs from one temporary table each, with the tables' lineage and the SELECTs' own identity."""
+        width = max(len(rows.lineage) for _, rows in selects)
+        for select, rows in selects:
+            select.lineage = [*rows.references(rows.lineage), *(null() for _ in range(width - len(rows.lineage)))]
+        body = complete(emit([select for select, _ in selects]), self.binding.certain_ctes())
+        return body.sql(self.binding.dialect.name), width
+
+    def types(self, select: Select) -> tuple[str, ...] | None:
+        """The types of what a SELECT from a temporary table shows; None where the database cannot tell."""
+        passes = rewriting(self.binding)
+        passes.made = self.made
+        body = complete(emit([select]), passes.known_tables())
+        return self.binding.catalog.types(body.sql(self.binding.dialect.name))
 
     def found(self, query: Query, *, keyed: bool) -> Formula:
         """The rows of a query decide; if ``keyed``, for the candidate whose number is its first column."""

@@ -9,6 +9,7 @@ from itertools import product
 from sqlglot import exp
 
 from sharpdnf.sql.bind.expressions import refers_outside
+from sharpdnf.sql.bind.substitution import Replacing
 from sharpdnf.sql.bind.tree import (
     Condition,
     FromItem,
@@ -26,7 +27,6 @@ from sharpdnf.sql.bind.tree import (
 )
 from sharpdnf.sql.refusal import refuse
 from sharpdnf.sql.rewrite.lifting import Lifting, conjuncts
-from sharpdnf.sql.rewrite.substitution import Replacing
 
 FALSEHOOD = exp.EQ(this=exp.Literal.number(1), expression=exp.Literal.number(0))
 Case = tuple[FromItem, list[Condition]]

@@ -60,7 +60,10 @@ def condition(played: Played, held: BoolArray, needed: int) -> Played:
     if not float(weight.sum()) > 0.0:
         if played.listed:
             impossible()
-        raise SQLError(f"the evidence holds in none of {worlds} worlds that were drawn: it is too rare for this query")
+        raise SQLError(
+            f"the evidence holds in none of {worlds} worlds that were drawn: it is too rare for this query; "
+            "a smaller epsilon draws more of them"
+        )
     kept = np.flatnonzero(weight > 0.0)
     kept = kept if played.listed else kept[:needed]
     number = np.full(played.num_worlds, -1)

@@ -29,6 +29,7 @@ from sharpdnf.sql.uncertain import Declared
 from sharpdnf.sql.ways import Route, check_guarantee
 from sharpdnf.sql.worlds.draws import MOST_LISTED, BoolArray, Choices, make_choices
 from sharpdnf.sql.worlds.elsewhere import Piece, packed, play_elsewhere
+from sharpdnf.sql.worlds.matter import Matter
 from sharpdnf.sql.worlds.script import Script
 from sharpdnf.sql.worlds.stage import DuckDBStage, WorldStage, bag, make_stage, pairs_table
 
@@ -106,10 +107,10 @@ class NotKeptApart(Exception):
 
 
 def play(
-    backend: Backend, script: Script, tables: dict[tuple[str, ...], Declared], matter: Callable[[Declared], IntArray],
+    backend: Backend, script: Script, tables: dict[tuple[str, ...], Declared], matter: Matter,
     options: Options, route: Route, keys: list[int], *, together: bool, times: int = 1,
 ) -> Played:  # fmt: skip
-    """Plays the worlds inside a snapshot of the caller's; ``matter`` gives the rows of a table that can matter.
+    """Plays the worlds inside a snapshot of the caller's; rows that do not ``matter`` are in no world.
 
     ``keys`` are the positions of the key columns. ``together`` allows many worlds in a statement. So many ``times`` the
     number of draws that the guarantee needs are made. Which worlds are drawn depends on the tables, the seed and the
@@ -123,7 +124,9 @@ def play(
     total = choices.num_worlds() if listed else times * worlds_needed(options)
     rng, seed = make_rng(options.rng) if not listed else (np.random.default_rng(0), None)
     stage = make_stage(backend, script, tables)
-    run = _Run(stage, choices, total, listed, rng, together and stage.many)
+    run = _Run(
+        stage, choices, total, listed, rng, together and stage.many, lambda: backend.describe(script.text)
+    )  # fmt: skip
     try:
         with _stopped_by_time_or_user(run, backend, options):
             run.all(options)
@@ -140,11 +143,11 @@ def worlds_needed(options: Options) -> int:
     return draws_needed(options.epsilon, (1.0 - CUT_SHORT) * options.delta)
 
 
-def _choices(tables: dict[tuple[str, ...], Declared], matter: Callable[[Declared], IntArray]) -> Choices:
+def _choices(tables: dict[tuple[str, ...], Declared], matter: Matter) -> Choices:
     """The choices of all tables; blocks of different tables get different numbers."""
     rows, prob, block, first = [np.zeros(0, np.int64)], [np.zeros(0)], [np.zeros(0, np.int64)], 0
-    for declared in tables.values():
-        mine = matter(declared)
+    for key, declared in tables.items():
+        mine = matter[key]
         rows.append(declared.base + mine)
         prob.append(declared.prob[mine])
         block.append(np.where(declared.block[mine] >= 0, declared.block[mine] + first, -1))
@@ -177,6 +180,8 @@ class _Run:
     listed: bool
     rng: np.random.Generator
     together: bool
+    names: Callable[[], tuple[str, ...] | None]
+    """What the database calls the columns of the user's query as it stands."""
     labels: tuple[str, ...] = ()
     complete: bool = True
 
@@ -198,9 +203,7 @@ class _Run:
             weight = drawn[0]
             self.stage.put(first, last, *drawn[1:])
             if not self.labels:
-                self.labels = self.stage.columns(first)
-                if not self.labels:
-                    raise SQLError("the query has no columns")
+                self.labels = self._columns(first)
             if self.together:
                 self._together(first, last)
                 self.weights.append(weight)
@@ -210,6 +213,17 @@ class _Run:
                     self.weights.append(weight[world - first : world - first + 1])
             if options.progress is not None:
                 options.progress(last, self.total)
+
+    def _columns(self, world: int) -> tuple[str, ...]:
+        """The names of the columns, as in the user's own query, where a name may be the text of an expression.
+
+        Of ``*`` the database would also show the probability, which a world's rows do not have.
+        """
+        labels = self.stage.columns(world)
+        if not labels:
+            raise SQLError("the query has no columns")
+        own = self.names() or ()
+        return own if len(own) == len(labels) else labels
 
     def _together(self, first: int, last: int) -> None:
         """Two worlds of the first statement are played again alone, to see that the database keeps worlds apart."""

@@ -8,7 +8,7 @@ means what it means in the view's schema.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import TokenType, exp
 
@@ -17,10 +17,12 @@ from sharpdnf.sql.backends.dialect import tokens_of
 from sharpdnf.sql.backends.names import quoted
 from sharpdnf.sql.backends.protocol import Catalog, Relation, Uncertain
 from sharpdnf.sql.bind.tables import Environment, Tables
-from sharpdnf.sql.parse.allowed import PROBABILITY_FUNCTIONS, TABLE_FUNCTIONS, called_names, check_functions
-from sharpdnf.sql.parse.faithful import standing
-from sharpdnf.sql.parse.text import parse_select
+from sharpdnf.sql.parse.allowed import PLACES, PROBABILITY_FUNCTIONS, TABLE_FUNCTIONS, called_names
+from sharpdnf.sql.parse.faithful import check_faithful, standing
+from sharpdnf.sql.parse.text import parse_select, written_back
 from sharpdnf.sql.refusal import refuse
+from sharpdnf.sql.worlds.matter import condition_of
+from sharpdnf.sql.worlds.user_code import UserCode, read_user_code
 
 RESERVED = "_sharpdnf_"
 ROW_MAKERS = TABLE_FUNCTIONS | frozenset(
@@ -46,6 +48,8 @@ class Reading:
     key: tuple[str, ...]
     columns: tuple[str, ...]
     """The columns that can be read there, in order; the column of the probability only if the text names it."""
+    condition: exp.Expr | None = None
+    """What must be TRUE of a row for it to matter there, over columns of ``_s``; None if nothing is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +58,12 @@ class Script:
 
     parts: tuple[str | Reading, ...]
     tree: exp.Query
+    text: str
+    """The query as a whole."""
     certain: tuple[Relation, ...] = ()
     """What else it reads, of whatever kind."""
+    alone: bool = False
+    """Whether every world is played in a statement of its own, because the query calls code of the user's."""
 
     def readings(self) -> list[Reading]:
         """The places, in order."""
@@ -80,6 +88,8 @@ class _References(Tables):
         self, catalog: Catalog, uncertain: Mapping[tuple[str, ...], Uncertain], query: exp.Query | None = None
     ) -> None:
         super().__init__(catalog, uncertain, query)
+        self.code = UserCode()
+        """The user's functions and macros that may be called."""
         self.seen: dict[int, _Seen] = {}
         self.bodies: dict[tuple[str, ...], dict[int, _Seen]] = {}
 
@@ -93,7 +103,7 @@ class _References(Tables):
     def table_touches(self, table: exp.Table, env: Environment) -> bool:
         if isinstance(table.this, exp.Func):
             name = (table.this.name if isinstance(table.this, exp.Anonymous) else table.this.sql_name()).lower()
-            if name not in ROW_MAKERS:
+            if name not in ROW_MAKERS and name not in self.code.called:
                 refuse(f"the table function {name}()", "it can read tables that the query does not show")
             return False
         if self.cte_key(table, env) is not None:
@@ -101,7 +111,12 @@ class _References(Tables):
         relation = self.relation(table, env)
         touches = self.relation_touches(relation)
         if touches and relation.stored:
-            refuse(f"the materialised view {relation.path[-1]!r}", "its rows were copied, so worlds cannot change them")
+            refuse(
+                f"the materialised view {relation.path[-1]!r}",
+                "its rows were copied, so worlds cannot change them; make it a plain view, or declare it itself",
+            )
+        if touches and table.args.get("only"):
+            refuse(f"ONLY {table.name}", "an uncertain table has no tables below it; leave ONLY out")
         self.seen[id(table)] = _Seen(table, relation, touches)
         return touches
 
@@ -115,20 +130,62 @@ def make_script(sql: str, catalog: Catalog, uncertain: Mapping[tuple[str, ...], 
     text = standing(sql, catalog.dialect)
     tree = parse_select(text, catalog.dialect, "the query")
     if tree.find(exp.TableSample) is not None:
-        refuse("sampling (TABLESAMPLE, USING SAMPLE)", "it draws other rows from call to call")
+        refuse(
+            "sampling (TABLESAMPLE, USING SAMPLE)",
+            "it draws other rows from call to call; ask for WHERE key % 10 = 0, or declare smaller probabilities",
+        )
     ours = sorted(PROBABILITY_FUNCTIONS.intersection(called_names(sql, catalog.dialect)))
     if ours:
-        refuse(f"{ours[0]}() in this query", "it goes with queries that have a lineage")
-    check_functions(text, catalog)
+        refuse(f"{ours[0]}() here", PLACES[ours[0] == "prob"])
     tables = _References(catalog, uncertain, tree)
+    tables.code = read_user_code(text, catalog, uncertain)
     try:
         tables.touches(tree, Environment())
         parts = _Writer(tables).cut(text, tree, tables.seen, full=False)
+        shadows = _shadows(tables)
+        parts = [*shadows, *parts, "\n) AS _sharpdnf_all"] if shadows else parts
+        if any(isinstance(part, Reading) and part.condition is not None for part in parts):
+            parts = _as_read(parts, text, written_back(tree.root(), catalog.dialect), catalog)
     except RecursionError:
         raise SQLError("the query is nested too deeply: split it by common table expressions") from None
     every = [seen for body in (tables.seen, *tables.bodies.values()) for seen in body.values()]
     certain = {seen.relation.key: seen.relation for seen in every if not seen.touches}
-    return Script(tuple(_merged(parts)), tree, tuple(certain.values()))
+    return Script(tuple(_merged(parts)), tree, text, tuple(certain.values()), bool(tables.code.called))
+
+
+def _as_read(parts: list[str | Reading], text: str, written: str, catalog: Catalog) -> list[str | Reading]:
+    """The same parts; without their conditions where the parser may have read these otherwise than the database."""
+    try:
+        check_faithful(text, written, catalog)
+        return parts
+    except SQLError:
+        return [part if isinstance(part, str) else replace(part, condition=None) for part in parts]
+
+
+def _shadows(tables: _References) -> list[str | Reading]:
+    """What stands before the query: the uncertain tables that its macros name, as common table expressions."""
+    found: dict[tuple[str, ...], tuple[str, Reading]] = {}
+    for text, tree in tables.code.macros.items():
+        before, tables.seen = tables.seen, {}
+        try:
+            tables.touches(tree, Environment())
+            writer = _Writer(tables)
+            writer.cut(text, tree, tables.seen, full=False)
+            for entry in tables.seen.values():
+                name, relation = entry.table.name, entry.relation
+                if not entry.touches:
+                    continue
+                if relation.key not in tables.uncertain or entry.table.args.get("db"):
+                    refuse(f"a macro that reads {entry.table.sql()}", "write its body into the query")
+                columns = writer.shown(text, tree, relation, tables.uncertain[relation.key].prob)
+                if found.setdefault(relation.key, (name, Reading(relation.key, columns)))[1].columns != columns:
+                    refuse(f"macros that read {name} with and without its probability", "write their bodies out")
+        finally:
+            tables.seen = before
+    parts: list[str | Reading] = []
+    for name, reading in found.values():
+        parts += [", " if parts else "WITH ", f"{quoted(name).sql(tables.catalog.dialect.name)} AS ", reading]
+    return [*parts, " SELECT * FROM ("] if parts else []
 
 
 def _merged(parts: list[str | Reading]) -> Iterator[str | Reading]:
@@ -158,12 +215,22 @@ class _Writer:
             if entry.touches or full:
                 start, end = _span(entry.table)
                 found.append((start, end, self._instead(text[start:end], text, tree, entry)))
+        found += [(*span, []) for span in self._qualifiers(tree, seen)]
         parts: list[str | Reading] = []
         at = 0
         for start, end, instead in sorted(found, key=lambda item: item[0]):
             parts += [text[at:start], *instead]
             at = end
         return [*parts, text[at:]]
+
+    def _qualifiers(self, tree: exp.Query, seen: dict[int, _Seen]) -> Iterator[tuple[int, int]]:
+        """Where a column names the schema of a table that is replaced: what stands for the table is in no schema."""
+        fold = self.tables.fold
+        paths = {tuple(fold(quoted(part)) for part in s.relation.path[-2:]) for s in seen.values() if s.touches}
+        for column in tree.find_all(exp.Column):
+            db, table = column.args.get("db"), column.args.get("table")
+            if db is not None and table is not None and (fold(db), fold(table)) in paths:
+                yield int(column.parts[0].meta["start"]), int(table.meta["start"])
 
     def _instead(self, name: str, text: str, tree: exp.Query, entry: _Seen) -> list[str | Reading]:
         """What stands for a table name. Without an alias the name itself becomes one, as it was written."""
@@ -174,24 +241,27 @@ class _Writer:
         if not entry.touches:
             return [relation.table().sql(self.dialect.name), *tail]
         if relation.key in self.tables.uncertain:
-            columns = self._shown(text, tree, relation, self.tables.uncertain[relation.key].prob)
+            columns = self.shown(text, tree, relation, self.tables.uncertain[relation.key].prob)
             renamed = len(alias.args.get("columns") or ()) if alias is not None else 0
             if renamed > len(_common(columns, relation.columns)):
-                refuse("a column alias list over the probability column", "the column is hidden; select the others")
-            return [Reading(relation.key, columns), *tail]
+                refuse("a column alias list over the probability column", "the column is hidden; name the others alone")
+            return [Reading(relation.key, columns, condition_of(entry.table, relation, self.tables.fold)), *tail]
         assert relation.definition is not None
         body, _ = self.tables.view(relation)
         self.tables.check_types(relation)
         inner = self.cut(relation.definition.rstrip("; \n\t"), body, self.tables.bodies[relation.key], full=True)
         starred = any(isinstance(star.parent, exp.Select | exp.Column) for star in body.find_all(exp.Star))
         if relation.labels is not None and starred:
-            refuse(f"the view {relation.path[-1]!r}", "its column list may name a probability column that * hides")
+            refuse(
+                f"the view {relation.path[-1]!r}",
+                "its column list may name a probability column that * hides; write the columns out in the view",
+            )
         if relation.labels is None:
             return ["(", *inner, "\n)", *tail]
         names = ", ".join(quoted(label).sql(self.dialect.name) for label in relation.labels)
         return [f"(WITH _sharpdnf_view({names}) AS (", *inner, "\n) SELECT * FROM _sharpdnf_view)", *tail]
 
-    def _shown(self, text: str, tree: exp.Query, relation: Relation, prob: str) -> tuple[str, ...]:
+    def shown(self, text: str, tree: exp.Query, relation: Relation, prob: str) -> tuple[str, ...]:
         """The columns that can be read: all if the text names the column of the probability, else those of ``*``."""
         same = self.tables.fold(quoted(prob))
         if not any(self._folded(token.text, token.token_type) == same for token in tokens_of(text, self.dialect)):
@@ -221,9 +291,15 @@ class _Writer:
             if folded in names and token.start not in placed and token.token_type in (
                 TokenType.VAR, TokenType.IDENTIFIER,
             ):  # fmt: skip
-                refuse(f"{token.text!r} at this place", "whether it reads the uncertain table cannot be told")
+                refuse(
+                    f"{token.text!r} at this place",
+                    "whether it reads the uncertain table cannot be told; give the column or alias another name",
+                )
             if folded in HIDDEN[self.dialect.name]:
-                refuse(f"the hidden column {token.text}", "rows have another one in each world; use a key of your own")
+                refuse(
+                    f"the hidden column {token.text}",
+                    "rows have another one in each world; use a key of your own, and call no alias so",
+                )
 
 
 def _common(columns: tuple[str, ...], all_columns: tuple[str, ...]) -> tuple[str, ...]:

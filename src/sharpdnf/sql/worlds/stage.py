@@ -21,6 +21,7 @@ from sharpdnf.dnf import IntArray
 from sharpdnf.errors import SQLError
 from sharpdnf.sql.backends.names import column
 from sharpdnf.sql.backends.protocol import ROW_ID, Backend, LineageRows, Shape
+from sharpdnf.sql.refusal import refuse
 from sharpdnf.sql.uncertain import Declared
 from sharpdnf.sql.worlds.script import Reading, Script
 
@@ -216,12 +217,22 @@ class DuckDBStage(_LateralStage):
         super().clear()
 
 
+RECORD = "2249"
+"""The number of PostgreSQL's type of rows without a name."""
+
+
 class PostgresStage(_LateralStage):
     series = f'(SELECT g::integer AS "{WORLD}" FROM pg_catalog.generate_series({{}}, {{}} - 1) AS g)'
 
     def __init__(self, backend: Any, script: Script, tables: dict[tuple[str, ...], Declared]) -> None:
         super().__init__(backend, script, tables)
         self._made = False
+
+    def columns(self, world: int) -> tuple[str, ...]:
+        labels = super().columns(world)
+        if RECORD in (self.backend.types(self.written(world)) or ()):
+            refuse("a whole row as an answer", "PostgreSQL keeps no table of such rows; name the columns")
+        return labels
 
     def put(self, first: int, last: int, world: IntArray, row: IntArray) -> None:
         target = self._target(PAIRS)

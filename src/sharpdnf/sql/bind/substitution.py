@@ -24,6 +24,7 @@ from sharpdnf.sql.bind.tree import (
     Query,
     Select,
     SetOperation,
+    Truth,
 )
 
 Column = tuple[str, str]
@@ -36,7 +37,7 @@ def read_by(node: exp.Expr | Condition | Query | FromItem) -> Iterator[Column]:
         yield from ((column.table, column.name) for column in node.find_all(exp.Column) if column.table)
     elif isinstance(node, Plain):
         yield from read_by(node.expression)
-    elif isinstance(node, Not):
+    elif isinstance(node, Not | Truth):
         yield from read_by(node.part)
     elif isinstance(node, All):
         for part in node.parts:
@@ -54,8 +55,9 @@ def read_by(node: exp.Expr | Condition | Query | FromItem) -> Iterator[Column]:
     elif isinstance(node, Combined):
         for value in [*node.others, *(call.argument for call in node.calls if call.argument is not None)]:
             yield from read_by(value)
-        if node.query is not None:
-            yield from read_by(node.query)
+        for query in node.queries:
+            if query is not None:
+                yield from read_by(query)
     elif isinstance(node, Select):
         for expression in [*(item.expression for item in node.items), *node.keys]:
             yield from read_by(expression)
@@ -97,8 +99,8 @@ class Replacing:
     def condition(self, node: Condition) -> Condition:
         if isinstance(node, Plain):
             return Plain(self.expression(node.expression))
-        if isinstance(node, Not):
-            return Not(self.condition(node.part))
+        if isinstance(node, Not | Truth):
+            return replace(node, part=self.condition(node.part))
         if isinstance(node, Member):
             left = tuple(self.expression(value) for value in node.left)
             return replace(node, query=self.query(node.query), left=left)
@@ -113,8 +115,9 @@ class Replacing:
                 replace(call, argument=self.expression(call.argument)) if call.argument is not None else call
                 for call in node.calls
             )
-            query = self.select(node.query) if node.query is not None else None
-            return replace(node, calls=calls, others=tuple(map(self.expression, node.others)), query=query)
+            again = {id(query): self.select(query) for query in node.queries if query is not None}
+            queries = tuple(again.get(id(query)) for query in node.queries)
+            return replace(node, calls=calls, others=tuple(map(self.expression, node.others)), queries=queries)
         return replace(node, parts=tuple(self.condition(part) for part in node.parts))
 
     def query(self, node: Query) -> Query:
