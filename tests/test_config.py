@@ -30,6 +30,11 @@ from sharpdnf.learn.train import train  # noqa: E402
         ("[data]\nvalidation_vars = []\n", "validation_vars"),
         ("[optimizer]\nbetas = [0.9, 1.5]\n", "betas"),
         ("[dataset]\nseed = -1\n", "dataset.seed"),
+        ("[optimizer]\nrestart_rate = [0.2, 0.0]\n", "restart_rate"),
+        ("[optimizer]\nrestart_rate = 'low'\n", "restart_rate must be a list"),
+        ("base = 3\n", "base must be the name"),
+        ("base = 'bad.toml'\n", "circle"),
+        ("base = 'none.toml'\n", "none.toml"),
         ("[run\n", "="),
     ],
 )
@@ -38,6 +43,18 @@ def test_bad_experiment_files(tmp_path, text, message):
     file.write_text(text)
     with pytest.raises(ConfigError, match=message if message != "=" else None):
         read_config(file)
+
+
+def test_an_experiment_on_the_base_of_another(tmp_path):
+    (tmp_path / "first.toml").write_text("[run]\nsteps = 7\nseed = 3\n[[data.mix]]\nkind = 'hub'\n")
+    (tmp_path / "second.toml").write_text("base = 'first.toml'\n[run]\nseed = 4\n[network]\niterations = 2\n")
+    (tmp_path / "third.toml").write_text("base = 'second.toml'\n[[data.mix]]\nkind = 'paper'\n")
+    second, third = (read_config(tmp_path / f"{name}.toml") for name in ("second", "third"))
+    assert (second.run.steps, second.run.seed, second.network.iterations) == (7, 4, 2)
+    assert [mix.kind for mix in second.data.mix] == ["hub"]
+    assert [mix.kind for mix in third.data.mix] == ["paper"] and third.run.seed == 4
+    (tmp_path / "first.toml").write_text("[optimizer]\nrestart_rate = 0.3\n")
+    assert read_config(tmp_path / "first.toml").optimizer.restart_rate == (0.3,)
 
 
 def test_missing_experiment_and_device(tmp_path):

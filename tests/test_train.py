@@ -85,12 +85,15 @@ def test_a_cycle_starts_from_the_average_with_fresh_moments_and_heads(tmp_path):
 
 
 def test_each_cycle_warms_up_and_falls():
-    config = OptimizerConfig(learning_rate=1.0, warmup_steps=10, final=0.1, restarts=(100, 150), restart_rate=0.5)
+    config = OptimizerConfig(
+        learning_rate=1.0, warmup_steps=10, final=0.1, restarts=(100, 150, 200), restart_rate=(0.5, 0.25)
+    )
     rates = [learning_rate(config, step, 300) for step in range(300)]
     plain = OptimizerConfig(learning_rate=1.0, warmup_steps=10, final=0.1)
     assert rates[:100] == [learning_rate(plain, step, 100) for step in range(100)]
     assert rates[100:150] == [0.5 * learning_rate(plain, step, 50) for step in range(50)]
-    assert rates[150:] == [0.5 * learning_rate(plain, step, 150) for step in range(150)]
+    assert rates[150:200] == [0.25 * learning_rate(plain, step, 50) for step in range(50)]
+    assert rates[200:] == [0.25 * learning_rate(plain, step, 100) for step in range(100)]  # the last share goes on
     with pytest.raises(ConfigError, match="restarts must be positive and rise"):
         OptimizerConfig(restarts=(7, 7))
 

@@ -185,8 +185,9 @@ class OptimizerConfig:
     restarts: tuple[int, ...] = ()
     """The steps at which a new cycle begins: from the averaged weights, with fresh moments and fresh heads of the dense
     supervision, warm-up and schedule start again."""
-    restart_rate: float = 0.4
-    """The peak of the learning rate in each cycle but the first, as a share of the first cycle's peak."""
+    restart_rate: tuple[float, ...] = (0.4,)
+    """The peaks of the learning rate in the cycles that the restarts begin, as shares of the first cycle's peak. The
+    last one holds for all cycles that follow, so a single number is the share of each of them."""
 
     def __post_init__(self) -> None:
         check(0 <= self.average < 1, "optimizer.average must lie in [0, 1)")
@@ -197,7 +198,8 @@ class OptimizerConfig:
         check(0 <= self.final <= 1, "optimizer.final must lie between 0 and 1")
         rising = all(a < b for a, b in pairwise((0, *self.restarts)))
         check(rising, f"optimizer.restarts must be positive and rise, not {list(self.restarts)}")
-        check(0 < self.restart_rate <= 1, "optimizer.restart_rate must lie in (0, 1]")
+        shares = len(self.restart_rate) > 0 and all(0 < share <= 1 for share in self.restart_rate)
+        check(shares, f"optimizer.restart_rate must lie in (0, 1], not {list(self.restart_rate)}")
 
 
 @dataclass(frozen=True)
@@ -286,17 +288,42 @@ class Config:
 
 
 def read_config(path: Path) -> Config:
-    """Reads an experiment file; a mistake in it is a ConfigError that names the key."""
+    """Reads an experiment file; a mistake in it is a ConfigError that names the key.
+
+    A file that begins with ``base = "other.toml"`` is the other file, beside it, with the keys that it gives itself in
+    place of the other's.
+    """
+    table = _read_table(path, ())
+    try:
+        return from_table(Config, table, "")
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
+
+
+def _read_table(path: Path, readers: tuple[Path, ...]) -> dict[str, Any]:
+    """The parsed file with what its bases say; ``readers`` are the files that led here."""
     try:
         table = tomllib.loads(path.read_text())
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror or error}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: {error}") from None
-    try:
-        return from_table(Config, table, "")
-    except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from None
+    if (base := table.pop("base", None)) is None:
+        return table
+    check(isinstance(base, str), f"{path}: base must be the name of an experiment file, not {base!r}")
+    if path.resolve() in readers:
+        raise ConfigError(f"{path}: base goes round in a circle to {base}")
+    return _over(_read_table(path.parent / base, (*readers, path.resolve())), table)
+
+
+def _over(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    """The tables of ``base``, with the values of ``own`` where it has any."""
+    both = {
+        name: _over(base[name], own[name])
+        for name in base
+        if isinstance(base[name], dict) and isinstance(own.get(name), dict)
+    }
+    return {**base, **own, **both}
 
 
 def from_table(kind: type[Section], table: dict[str, Any], where: str) -> Section:
@@ -317,8 +344,10 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
     if dataclasses.is_dataclass(hint):
         return from_table(hint, value, where + ".")  # type: ignore[arg-type]
     if get_origin(hint) is tuple:
-        check(isinstance(value, list | tuple), f"{where} must be a list, not {value!r}")
         inner = get_args(hint)
+        if inner == (float, Ellipsis) and isinstance(value, int | float):
+            value = [value]
+        check(isinstance(value, list | tuple), f"{where} must be a list, not {value!r}")
         if inner[-1] is not Ellipsis:
             check(len(value) == len(inner), f"{where} must have {len(inner)} entries, not {len(value)}")
         return tuple(_convert(inner[0], entry, where) for entry in value)

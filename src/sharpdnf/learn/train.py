@@ -92,7 +92,8 @@ def learning_rate(config: OptimizerConfig, step: int, steps: int) -> float:
     """In each cycle a linear warm-up, then half a cosine from the cycle's peak to ``final`` of it."""
     starts = [0, *(restart for restart in config.restarts if restart <= step)]
     end = min((restart for restart in config.restarts if restart > step), default=steps)
-    peak = config.learning_rate * (config.restart_rate if len(starts) > 1 else 1.0)
+    shares = (1.0, *config.restart_rate)  # of the first cycle's peak, the last for all cycles that follow
+    peak = config.learning_rate * shares[min(len(starts), len(shares)) - 1]
     done, length = step - starts[-1], max(1, end - starts[-1])
     warm = min(1.0, (done + 1) / max(1, config.warmup_steps))
     if config.schedule == "constant":
