@@ -19,9 +19,9 @@ from sharpdnf.estimate import Limit
 pytestmark = pytest.mark.native
 
 
-def incidence(dnf: DNF, method: str = "incidence", memory: int = 2 << 30, **options: Any) -> Estimate:
+def incidence(dnf: DNF, method: str = "incidence", memory: int = 2 << 30, threads: int = 1, **options: Any) -> Estimate:
     """The engine itself, before which nothing is simplified away."""
-    limit = Limit(deadline=time.monotonic() + 120.0, memory=memory)
+    limit = Limit(deadline=time.monotonic() + 120.0, memory=memory, threads=threads)
     asked: dict[str, Any] = {"guarantee": "exact", "epsilon": 0.1, "delta": 0.05, "rng": np.random.default_rng(0)}
     return exact(dnf, method=method, limit=limit, **asked, **options)
 
@@ -136,6 +136,18 @@ def test_strips_and_trees_of_wide_clauses_agree_with_other_methods() -> None:
         found, other = incidence(dnf), incidence(dnf, "shannon-tree")
         assert found.met and other.met
         assert found.log_prob == pytest.approx(other.log_prob, rel=1e-10)
+
+
+@pytest.mark.threads
+@pytest.mark.parametrize("p", [0.5, 1e-30])
+def test_threads_do_not_change_the_answer(p: float) -> None:
+    """Tables large enough to be shared out, with numbers inside and far below the range of doubles."""
+    rng = np.random.default_rng(5)
+    clauses, n = of_pairs(grid_links(9, 9), 4, rng)
+    dnf = renamed(clauses, rng.uniform(0.5, 1.0, n) * p, rng)
+    one, two = incidence(dnf), incidence(dnf, threads=2)
+    assert one.met and one.info["method"] == "incidence"
+    assert (one.log_prob, one.log_complement) == (two.log_prob, two.log_complement)
 
 
 def test_what_is_too_wide_or_too_large_is_said() -> None:

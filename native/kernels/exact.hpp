@@ -263,21 +263,19 @@ class ExactSolver {
             if (wants(method) && ordered(method, runner_of(method).share(budget, least))) return true;
         return false;
     }
-    // The plan is made once, in the first round that takes longer than the search for it, unless plain elimination is
-    // soon to run.
+    // The plan is made once, in the first round that takes longer than the search for it, if plain elimination has not
+    // run by then.
     bool incidence(double budget) {
         constexpr int64_t kSteps = 256;  // that the search may take for each literal, at least
-        constexpr double kSoon = 16.0;
-        const double allowed = budget * kEliminationsPerOperation;
-        if (!split_planned_ && search(ExactMethod::incidence, budget) >= kSteps * f_.size() &&
-            !(plan_.found() && plan_.operations <= kSoon * allowed)) {
+        const int64_t steps = search(ExactMethod::incidence, budget);
+        if (!split_planned_ && steps >= kSteps * f_.size()) {
             split_planned_ = true;
             const double most = std::min(most_elimination(), plan_.operations);
-            const int64_t steps = std::min(search(ExactMethod::incidence, budget), options_.max_search);
-            split_.plan(f_, most, steps, options_.method == ExactMethod::automatic, poll_);
+            const int64_t least_wide = options_.method == ExactMethod::automatic ? 1 : 0;
+            split_.plan(f_, most, std::min(steps, options_.max_search), least_wide, poll_);
             if (split_.found() && split_.bytes() > static_cast<double>(options_.memory)) split_.forget();
         }
-        if (!split_.found() || split_.operations() > allowed) return false;
+        if (!split_.found() || split_.operations() > budget * kEliminationsPerOperation) return false;
         settle(split_.run(lifted_.weights, options_.threads, poll_), split_.roundings());
         return done(ExactMethod::incidence, 0, split_.operations());
     }
