@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from exact import RESULTS, chain, fault_tree, grid, join, paths
+from exact import RESULTS
+from exact_families import chain, fault_tree, grid, join, paths
 
 from sharpdnf import DNF, count, read
 from sharpdnf.generate import generate, settings

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import exact as families
+import exact_families as families
 import numpy as np
 from engines import commit, machine
 

@@ -271,3 +271,21 @@ def test_conditional_promises_no_more_than_its_counts() -> None:
     }  # fmt: skip
     first = sharpdnf.conditional(left, right, epsilon=0.05)
     assert sharpdnf.conditional(left, right, epsilon=0.05, rng=first.seed).log_prob == first.log_prob
+
+
+@pytest.mark.parametrize("tiny", [1e-140, 1e-200, 5e-324])
+def test_clauses_whose_probability_is_no_double_keep_their_weight(tiny: float) -> None:
+    """The product of the first two underflows, whichever way it is taken; the second clause is the likelier one."""
+    dnf = DNF.from_clauses([[1, 2, 3], [1, 3]], [tiny, 0.5, 1e-190])
+    likelier = math.log(tiny) + math.log(1e-190)
+    assert dnf.clause_log_probs() == pytest.approx([likelier + math.log(0.5), likelier], rel=1e-14)
+    model, log_prob = sharpdnf.most_probable_model(dnf)
+    assert model.tolist()[::2] == [True, True] and log_prob == pytest.approx(likelier + math.log(0.5), rel=1e-14)
+    assert sharpdnf.marginals(dnf) == pytest.approx([1.0, 0.5, 1.0], rel=1e-12)
+
+
+def test_the_likeliest_model_is_found_among_tiny_ones() -> None:
+    dnf = DNF.from_clauses([[1, 2], [2, 3, 4], [1, 4]], [1e-140, 1e-200, 1e-201, 1e-190])
+    model, log_prob = sharpdnf.most_probable_model(dnf)
+    assert model.tolist() == [True, False, False, True]
+    assert log_prob == pytest.approx(math.log(1e-140) + math.log(1e-190), rel=1e-14)

@@ -56,6 +56,20 @@ def test_memory_is_a_limit_of_circuits_too() -> None:
         assert estimate.log_certified_lower <= estimate.log_prob <= estimate.log_certified_upper
 
 
+@pytest.mark.parametrize("memory", [0, 100, 1_000])
+@pytest.mark.parametrize("guarantee", ["exact", "bounds", "relative", "additive"])
+def test_no_memory_at_all_is_a_limit_like_any_other(memory: int, guarantee: str) -> None:
+    """Not even the variables fit into the compiler's memory."""
+    circuit = Circuit.parse("(a | ~b) & atleast(2, c, d, e)", dict.fromkeys("abcde", 0.3))
+    estimate = count(circuit, guarantee=guarantee, memory=memory, delta=DELTA, epsilon=EPSILON, rng=0)
+    truth = circuit_log_prob(circuit)
+    assert estimate.log_certified_lower - 1e-9 <= truth <= estimate.log_certified_upper + 1e-9
+    if estimate.met:
+        promise_holds(circuit, estimate, guarantee)
+    else:
+        assert guarantee == "exact"
+
+
 def test_a_deadline_leaves_bounds_and_an_additive_interval() -> None:
     circuit = hard()
     started = time.process_time()  # not the wall's clock: others may use the machine

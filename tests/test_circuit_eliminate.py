@@ -67,3 +67,13 @@ def test_a_ladder_of_gates_takes_milliseconds_not_minutes() -> None:
         assert found.exact
         nodes.append(found.nodes)
     assert nodes[2] < 5 * nodes[0]
+
+
+def test_an_event_that_can_fail_is_not_certified_to_be_sure() -> None:
+    """1 - P is 1e-400, so log P is 0 as a double; below 1 the bound has to be all the same."""
+    b = Builder()
+    gate = b.or_(*(~b.var(name, 1e-200) for name in "ab"))
+    for engine in ("eliminate", "auto"):
+        found = count(b.build(gate), engine=engine)
+        assert found.log_certified_lower < 0.0 and found.certified_lower < 1.0
+        assert found.log_complement == pytest.approx(2.0 * np.log(1e-200), rel=1e-12)

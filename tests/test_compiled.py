@@ -98,3 +98,18 @@ def test_what_is_no_circuit_is_refused(kind: int, a: int, b: int, var: int) -> N
     broken = Compiled(np.array([TRUE, kind], np.uint8), ints(0, a), ints(0, b), ints(-1, var), ints(0, 3), 2)
     with pytest.raises(ValueError, match="not a circuit"):
         broken.evaluate([0.5, 0.5])
+
+
+def test_marginals_where_slopes_are_beyond_doubles() -> None:
+    """d log P / d p is about 1 / p, which is infinite as a double where p is below 1e-308."""
+    prob = np.array([5e-324, 0.5, 1e-310, 1e-5])
+    dnf = DNF.from_clauses([[1, 2], [3, 4], [-2, 3]], prob)
+    whole = enumerate_fraction(dnf)
+    truth = []
+    for v in range(4):
+        sure = prob.copy()
+        sure[v] = 1.0
+        truth.append(float(Fraction(float(prob[v])) * enumerate_fraction(dnf.with_prob(sure)) / whole))
+    for circuit in circuits(dnf):
+        assert circuit.marginals(prob) == pytest.approx(truth, rel=1e-12)
+        assert circuit.marginals([prob, prob]) == pytest.approx(np.array([truth, truth]), rel=1e-12)

@@ -133,7 +133,7 @@ def test_any_probabilities(dnf: DNF, method: str) -> None:
         assert method == "hierarchy" and estimate.log_lower <= enumerate_log_prob(dnf) + 1e-9
 
 
-@pytest.mark.parametrize("method", [*ALONE, "auto"])
+@pytest.mark.parametrize("method", [*(method for method in ALONE if method != "incidence"), "auto"])
 def test_circuits_against_enumeration(method: str) -> None:
     rng = np.random.default_rng(5)
     for _ in range(60):

@@ -44,10 +44,11 @@ class GateStore {
     static constexpr Ref kTrue = 0, kFalse = 1;
     static constexpr int kSpread = 16;  // ANDs up to this size are spread out, and looked into
 
-    // prob by place; `falling` says of which variables the negation is taken for the larger value, where gates are
-    // looked at for being monotone.
-    GateStore(const std::vector<double> &prob, const std::vector<uint8_t> &falling, std::size_t memory)
-        : memory_(memory) {
+    explicit GateStore(std::size_t memory) : memory_(memory) {}
+
+    // To be called first. prob by place; `falling` says of which variables the negation is taken for the larger value,
+    // where gates are looked at for being monotone.
+    void add_variables(const std::vector<double> &prob, const std::vector<uint8_t> &falling) {
         gates_.reserve(prob.size() + 1);
         add_gate(0, 0, std::numeric_limits<int32_t>::max(), -1);
         bounds_[0] = Bounds::always();

@@ -39,9 +39,10 @@ class CircuitCompiler {
           budget_(work),
           order_(order),
           prob_(by_place(c.prob, order)),
-          store_(prob_, by_place(falling.data(), order), options.memory),
+          store_(options.memory),
           pace_(*options.poll) {
         try {
+            store_.add_variables(prob_, by_place(falling.data(), order));
             const Ref root = load(c, gates);
             root_ = node_of(root);
             budget_ += store_.work;

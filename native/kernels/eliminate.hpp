@@ -97,7 +97,7 @@ template <class Algebra> class Elimination {
     }
 
     // A factor over distinct variables: entry i of `table` is its value where variable vars[j] is bit j of i.
-    void add_factor(const int32_t *vars, int count, const double *table) {
+    template <class Entry> void add_factor(const int32_t *vars, int count, const Entry *table) {
         std::vector<int> by_rank(count);
         std::iota(by_rank.begin(), by_rank.end(), 0);
         std::sort(by_rank.begin(), by_rank.end(),
@@ -145,11 +145,11 @@ template <class Algebra> class Elimination {
         bool high;
     };
 
-    static Value value_of(double x) {
+    template <class Entry> static Value value_of(const Entry &x) {
         if constexpr (std::is_same_v<Value, Wide>)
             return Wide::of(x);
         else
-            return static_cast<Value>(x);
+            return x;
     }
 
     void eliminate(int32_t r) {
@@ -169,7 +169,8 @@ template <class Algebra> class Elimination {
         tables_[r].resize(std::size_t{1} << k);
         const int64_t blocks = int64_t{1} << (k - low_bits);
         const int64_t work = (int64_t{1} << k) * (num_sources_ + 1);
-        if (std::is_same_v<Value, double> && threads_ > 1 && work >= kShared) {
+        constexpr bool numbers = !std::is_same_v<Algebra, NodeBuilder>;  // nodes are made one after the other
+        if (numbers && threads_ > 1 && work >= kShared) {
             shared(r, v, blocks, low_bits, fixed);
         } else {
             for (int64_t b = 0; b < blocks; ++b)

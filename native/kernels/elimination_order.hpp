@@ -60,6 +60,8 @@ class EliminationGraph {
         }
     }
     int64_t work() const { return work_; }
+    // From now on variables with smaller numbers go first, unless min-fill is asked for.
+    void follow(std::vector<int64_t> places) { places_ = std::move(places); }
 
     // The largest least degree of a subgraph: whatever the order, some bag has that many neighbours, because the first
     // variable of that subgraph to go still has all of its neighbours there.
@@ -103,7 +105,7 @@ class EliminationGraph {
         std::vector<Entry> first;
         for (int32_t v = 0; v < n; ++v) {
             if (!occurs_[v]) continue;
-            score_[v] = fill ? missing(v) : 0;
+            score_[v] = fill ? missing(v) : places_.empty() ? 0 : places_[v];
             if (work_ > max_work) return plan;
             first.push_back(entry(v, seed));
         }
@@ -250,7 +252,7 @@ class EliminationGraph {
 
     std::vector<std::vector<int32_t>> adjacent_;
     std::vector<uint8_t> occurs_;
-    std::vector<int64_t> score_;
+    std::vector<int64_t> score_, places_;
     std::vector<int64_t> mark_;
     int64_t stamp_ = 0, work_ = 0;
     Pace &pace_;

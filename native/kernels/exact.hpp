@@ -11,8 +11,8 @@
 
 #include "diagram.hpp"
 #include "dtree.hpp"
-#include "eliminate.hpp"
 #include "hierarchy.hpp"
+#include "incidence.hpp"
 #include "lift.hpp"
 #include "shannon.hpp"
 #include "sift.hpp"
@@ -24,6 +24,7 @@ enum class ExactMethod {
     automatic,
     hierarchy,
     eliminate,
+    incidence,
     diagram_kinds,
     diagram_sifted,
     shannon_kinds,
@@ -38,8 +39,8 @@ inline bool by_diagram(ExactMethod method) {
     return method == ExactMethod::diagram_kinds || method == ExactMethod::diagram_sifted;
 }
 inline const char *name_of(ExactMethod method) {
-    static const char *names[] = {"auto",          "hierarchy",    "eliminate",     "diagram-kinds", "diagram-sifted",
-                                  "shannon-kinds", "shannon-tree", "shannon-force", "dtree"};
+    static const char *names[] = {"auto",           "hierarchy",     "eliminate",    "incidence",     "diagram-kinds",
+                                  "diagram-sifted", "shannon-kinds", "shannon-tree", "shannon-force", "dtree"};
     return names[static_cast<int>(method)];
 }
 
@@ -210,9 +211,7 @@ class ExactSolver {
         orders_ = std::make_unique<Orders>(f_, pace_);
         algebra_ = BothProbs(lifted_.weights.data());
         if (wants(ExactMethod::eliminate)) {
-            const double most =
-                std::min({options_.max_operations * kEliminationsPerOperation, options_.max_elimination, 0x1p36});
-            plan_ = plan_elimination(f_, most, poll_, options_.max_search);
+            plan_ = plan_elimination(f_, most_elimination(), poll_, options_.max_search);
             if (plan_.found() && plan_.bytes > static_cast<double>(options_.memory)) plan_ = {};
         }
         constexpr double kFirst = 1 << 15;
@@ -224,10 +223,15 @@ class ExactSolver {
                 return;
             }
             if (!alive()) {
-                out_.stopped = plan_.found() || options_.method != ExactMethod::eliminate ? "memory limit" : "too wide";
+                const bool sums =
+                    options_.method == ExactMethod::eliminate || options_.method == ExactMethod::incidence;
+                out_.stopped = sums ? "too wide" : "memory limit";
                 return;
             }
         }
+    }
+    double most_elimination() const {
+        return std::min({options_.max_operations * kEliminationsPerOperation, options_.max_elimination, 0x1p36});
     }
     bool by_hierarchy() {
         Bounds found;
@@ -245,6 +249,7 @@ class ExactSolver {
             settle(eliminate(f_, lifted_.weights.data(), plan_, options_.threads, poll_));
             return done(ExactMethod::eliminate, 0, plan_.operations);
         }
+        if (wants(ExactMethod::incidence) && incidence(budget)) return true;
         // First the d-tree, which finds its own way where orders differ widely, then what promises most.
         if (wants(ExactMethod::dtree) && options_.tree && !tree_exhausted_ && tree(budget)) return true;
         constexpr double kAhead = 2.0;
@@ -257,6 +262,22 @@ class ExactSolver {
         for (const ExactMethod method : kOrdered)
             if (wants(method) && ordered(method, runner_of(method).share(budget, least))) return true;
         return false;
+    }
+    // The plan is made once, in the first round that takes longer than the search for it, if plain elimination has not
+    // run by then.
+    bool incidence(double budget) {
+        constexpr int64_t kSteps = 256;  // that the search may take for each literal, at least
+        const int64_t steps = search(ExactMethod::incidence, budget);
+        if (!split_planned_ && steps >= kSteps * f_.size()) {
+            split_planned_ = true;
+            const double most = std::min(most_elimination(), plan_.operations);
+            const int64_t least_wide = options_.method == ExactMethod::automatic ? 1 : 0;
+            split_.plan(f_, most, std::min(steps, options_.max_search), least_wide, poll_);
+            if (split_.found() && split_.bytes() > static_cast<double>(options_.memory)) split_.forget();
+        }
+        if (!split_.found() || split_.operations() > budget * kEliminationsPerOperation) return false;
+        settle(split_.run(lifted_.weights, options_.threads, poll_), split_.roundings());
+        return done(ExactMethod::incidence, 0, split_.operations());
     }
     bool ordered(ExactMethod method, double budget) {
         Ordered<BothProbs> &runner = runner_of(method);
@@ -278,6 +299,7 @@ class ExactSolver {
     std::size_t share() const { return options_.memory / (options_.method == ExactMethod::automatic ? 6 : 1); }
     bool alive() {
         if (plan_.found() || (wants(ExactMethod::dtree) && options_.tree && !tree_exhausted_)) return true;
+        if (wants(ExactMethod::incidence) && (split_.found() || !split_planned_)) return true;
         for (const ExactMethod method : kOrdered)
             if (wants(method) && !runner_of(method).over()) return true;
         return false;
@@ -303,7 +325,9 @@ class ExactSolver {
     // On every way to the root each variable is merged, mixed in and its table or part joined at most once, with three
     // roundings each at the most.
     double units() const { return 12.0 * static_cast<double>(original_.num_vars); }
-    void settle(const TwoProbs &prob) { out_.bounds = Bounds::about(Chance::of(prob.holds, prob.fails), units()); }
+    void settle(const TwoProbs &prob, double roundings = 0.0) {
+        out_.bounds = Bounds::about(Chance::of(prob.holds, prob.fails), units() + roundings);
+    }
     void narrow(const Bounds &sure) {
         if (out_.bounds.lower < sure.lower) out_.bounds.lower = sure.lower;
         if (sure.upper < out_.bounds.upper) out_.bounds.upper = sure.upper;
@@ -328,6 +352,8 @@ class ExactSolver {
     BothProbs algebra_{nullptr};
     ExactResult out_;
     EliminationPlan plan_;
+    SplitElimination split_;
+    bool split_planned_ = false;
     std::unique_ptr<Orders> orders_;
     Ordered<BothProbs> runners_[std::size(kOrdered)];
     std::unique_ptr<DTree> tree_;

@@ -50,13 +50,18 @@ struct OwnedFormula {
 
 // log of a product of probabilities, safe far below the smallest double.
 struct LogProduct {
+    static constexpr double kSmall = 1e-150;  // the product of two numbers that are no smaller is a normal double
     double mantissa = 1.0, log_scale = 0.0;
     SHARPDNF_INLINE void multiply(double p) {
+        if (p < kSmall) {
+            log_scale += std::log(p);  // -inf when a factor was 0
+            return;
+        }
         mantissa *= p;
-        if (mantissa < 1e-150) rescale();
+        if (mantissa < kSmall) rescale();
     }
     void rescale() {
-        log_scale += std::log(mantissa);  // -inf when a factor was 0
+        log_scale += std::log(mantissa);
         mantissa = 1.0;
     }
     double log() const { return log_scale + std::log(mantissa); }

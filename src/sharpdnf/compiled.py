@@ -106,8 +106,16 @@ class Compiled:
     def marginals(self, prob: npt.ArrayLike) -> FloatArray:
         """float64[n] or [k, n]: P(v | formula) = p + p (1 - p) d log P / d p. The formula must be possible."""
         values = np.asarray(prob, dtype=np.float64)
-        _, slope = self.log_gradient(values)
-        return np.clip(values + values * (1.0 - values) * slope, 0.0, 1.0)
+        log_prob, slope = self.log_gradient(values)
+        finite = np.isfinite(slope)
+        out = values + values * (1.0 - values) * np.where(finite, slope, 0.0)
+        if not finite.all():  # the slope is about 1 / p, beyond doubles where p is below 1e-308: then by Bayes' theorem
+            for *row, v in np.argwhere(~finite).tolist():
+                surely = np.array(values[tuple(row)])
+                surely[v] = 1.0
+                log_joint = self.evaluate(surely)[0] + np.log(values[(*row, v)])
+                out[(*row, v)] = np.exp(log_joint - np.asarray(log_prob)[tuple(row)])
+        return np.clip(out, 0.0, 1.0)
 
     def count(self, limit: Limit | None = None) -> int | None:
         """The number of satisfying assignments over all n variables, as an exact integer; None at the deadline."""

@@ -43,7 +43,7 @@ def log1mexp(x: float) -> float:
     return math.log(-math.expm1(x)) if x > -math.log(2) else math.log1p(-math.exp(x)) + 0.0  # not -0
 
 
-def _log_complement(log_prob: float, direction: int) -> float:
+def log1mexp_towards(log_prob: float, direction: int) -> float:
     """log(1 - P) from log P, rounded down (-1), up (1) or not (0)."""
     out = log1mexp(log_prob)
     if math.isinf(log_prob) or math.isinf(out):
@@ -174,7 +174,7 @@ class Estimate:
     def __post_init__(self) -> None:
         for name, (of, direction) in COMPLEMENTS.items():
             if math.isnan(getattr(self, name)):
-                object.__setattr__(self, name, _log_complement(getattr(self, of), direction))
+                object.__setattr__(self, name, log1mexp_towards(getattr(self, of), direction))
 
     @property
     def prob(self) -> float:

@@ -8,7 +8,6 @@ false, that of the complement. The cost is known before it starts (``engines/exa
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ import numpy as np
 from sharpdnf.circuit import AND, ATLEAST, NOT, OR, TRUE, VAR, Circuit
 from sharpdnf.circuit_formats import lower
 from sharpdnf.engines.exact import eliminate_factors
-from sharpdnf.estimate import UNIT, Estimate, Limit, exact_estimate
+from sharpdnf.estimate import UNIT, Estimate, Limit, exact_estimate, log1mexp, log1mexp_towards
 
 MOST_FACTORS = 200_000
 """The most gates of two inputs for which elimination is tried: with more, even finding an order takes long."""
@@ -40,24 +39,17 @@ def eliminate_circuit(circuit: Circuit, limit: Limit, operations: float) -> Esti
     ends = [(log * (1.0 + 8.0 * UNIT) - slack, min(0.0, log * (1.0 - 8.0 * UNIT) + slack)) for log in logs]
     complement: dict[str, Any] = {"log_complement_lower": ends[1][0], "log_complement_upper": ends[1][1]}
     if logs[0] > -1e-3:  # near 1 the complement has the digits
-        logs[0], ends[0] = _of_complement(logs[1]), (_of_complement(ends[1][1]), _of_complement(ends[1][0]))
+        logs[0], ends[0] = log1mexp(logs[1]), (log1mexp_towards(ends[1][1], -1), log1mexp_towards(ends[1][0], 1))
     return exact_estimate(
         logs[0],
         "eliminate",
         log_lower=ends[0][0],
         log_upper=ends[0][1],
-        log_complement=logs[1] if logs[1] < -1e-3 else _of_complement(logs[0]),
+        log_complement=logs[1] if logs[1] < -1e-3 else log1mexp(logs[0]),
         delta=0.0,
         info={"factors": len(scopes)},
         **complement,
     )
-
-
-def _of_complement(log: float) -> float:
-    """The logarithm of 1 - exp(log): that of the complement."""
-    if log >= 0.0:
-        return -math.inf
-    return math.log1p(-math.exp(log)) if log < -math.log(2.0) else math.log(-math.expm1(log))
 
 
 def _gates_of_two(circuit: Circuit) -> int:

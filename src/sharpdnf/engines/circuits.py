@@ -21,7 +21,7 @@ from sharpdnf.engines.circuit_sampling import cut_short, draw, relative_estimate
 from sharpdnf.engines.front import Seed, count, make_limit, make_rng
 from sharpdnf.engines.sampling import successes_needed
 from sharpdnf.errors import InvalidFormula
-from sharpdnf.estimate import OF, Estimate, Limit, check_tolerance, log1mexp, model_count
+from sharpdnf.estimate import OF, Estimate, Limit, check_tolerance, log1mexp_towards, model_count
 
 MANY_WORK, MANY_SCAN = 20_000, 200_000_000
 """Where many outputs are counted, each is bounded first by looking at about MANY_WORK gate inputs. With more than
@@ -71,7 +71,6 @@ def check_of(of: str) -> bool:
 
 def turned(estimate: Estimate) -> Estimate:
     """The estimate of an event from that of its negation."""
-    slack = 1e-15
     return estimate.replace(
         of="prob" if estimate.guarantee == "exact" else "complement",
         log_prob=estimate.log_complement,
@@ -80,8 +79,8 @@ def turned(estimate: Estimate) -> Estimate:
         log_complement=estimate.log_prob,
         log_complement_lower=estimate.log_lower,
         log_complement_upper=estimate.log_upper,
-        log_certified_lower=log1mexp(estimate.log_certified_upper) * (1.0 + slack),
-        log_certified_upper=log1mexp(estimate.log_certified_lower) * (1.0 - slack),
+        log_certified_lower=log1mexp_towards(estimate.log_certified_upper, -1),
+        log_certified_upper=log1mexp_towards(estimate.log_certified_lower, 1),
     )
 
 

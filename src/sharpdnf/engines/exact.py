@@ -1,7 +1,8 @@
 """``exact``: the one front for exact answers, several methods under it, chosen by predicted operations.
 
 Variables that cannot be told apart are merged first (lifting). Then the methods compete: ``eliminate`` sums variables
-out along a min-fill order and knows its cost beforehand (Dechter 1999); ``shannon-kinds``, ``shannon-tree`` and
+out along a min-fill order and knows its cost beforehand (Dechter 1999); ``incidence`` does so along the graph of
+clauses and variables, in which a clause of many literals is a single node; ``shannon-kinds``, ``shannon-tree`` and
 ``shannon-force`` expand variables in a fixed order with a memo of subformulas and of independent parts, where the order
 keeps few kinds of open clauses, follows a tree decomposition, or keeps clauses short (FORCE); ``diagram-kinds`` and
 ``diagram-sifted`` do the same on sets of clauses stored as decision diagrams, without parts, the latter in the best
@@ -31,6 +32,7 @@ METHODS = (
     "auto",
     "hierarchy",
     "eliminate",
+    "incidence",
     "diagram-kinds",
     "diagram-sifted",
     "shannon-kinds",
@@ -110,7 +112,7 @@ def compile(
     """A circuit good for any probabilities, the smallest that the methods find; None if a limit is met first.
 
     Only the clauses matter: the probabilities of ``dnf`` are not looked at. ``operations`` limits the work of each
-    method.
+    method. ``hierarchy`` and ``incidence`` find numbers and no circuits: asked for alone, they give None.
     """
     check_method(method)
     limit = limit or Limit()
