@@ -214,6 +214,21 @@ AGGREGATES = [
     Shape("SELECT a FROM s WHERE (SELECT count(DISTINCT b) FROM e) >= y"),
     Shape("SELECT a FROM s WHERE (SELECT count(DISTINCT x) FROM r WHERE r.k >= s.a) = 1"),
     Shape("SELECT a FROM e GROUP BY a HAVING sum(b) FILTER (WHERE b > 1) > 2"),
+    Shape("SELECT a FROM e GROUP BY a HAVING count(*) FILTER (WHERE b > 1) * 1.0 / count(*) > 0.5"),
+    Shape("SELECT a FROM e GROUP BY a HAVING NOT (150 >= sum(b) * 100.0 / count(*))"),
+    Shape("SELECT a FROM e GROUP BY a HAVING 1.0 * count(b) / nullif(count(*), 0) <= 0.5"),
+    Shape("SELECT a FROM e GROUP BY a HAVING CAST(sum(b) AS DOUBLE PRECISION) / count(*) = 2.0 OR count(*) > 2"),
+    Shape("SELECT d.a FROM (SELECT a, count(b) * 1.0 / count(*) AS n FROM e GROUP BY a) AS d WHERE d.n >= 0.5"),
+    Shape("SELECT a FROM (SELECT a, count(*) AS n FROM e GROUP BY a) AS d WHERE n >= 2"),
+    Shape("SELECT d.a, s.y FROM (SELECT a, sum(b) AS n, count(*) AS m FROM e GROUP BY a) AS d JOIN s ON s.a = d.a "
+          "WHERE d.n > 2 AND (d.m < 3 AND s.y > 1)"),
+    Shape("SELECT d.k FROM (SELECT a, count(*) FILTER (WHERE b > 1) AS n FROM e GROUP BY a HAVING count(*) < 3) AS "
+          "d(k, m) WHERE NOT (m = 0) AND m <> k", on=DUCK_PG),
+    Shape("WITH g AS (SELECT a, max(b) AS n FROM e GROUP BY a) SELECT a FROM g WHERE n > 1 OR n IS NULL"),
+    Shape("WITH g AS (SELECT a AS k, count(*) AS \"N n\" FROM e GROUP BY a) SELECT x.k FROM g AS x "
+          "WHERE x.\"N n\" = 1"),
+    Shape("SELECT y FROM s WHERE EXISTS (SELECT 1 FROM (SELECT a, count(*) AS n FROM e GROUP BY a) AS d WHERE d.n > 1 "
+          "AND d.a = s.a)"),
 ]  # fmt: skip
 
 SUBQUERIES = [

@@ -45,6 +45,12 @@ SHAPES = [
     Shape("SELECT a, b FROM e INTERSECT SELECT a, c FROM u"),
     Shape("(SELECT a FROM e UNION SELECT c FROM u) INTERSECT SELECT x FROM r", on=("duckdb", "postgres")),
     Shape("SELECT d.n FROM (SELECT a AS n FROM e UNION SELECT c FROM u) AS d WHERE d.n > 1"),
+    Shape("SELECT c FROM u WHERE a > 1 UNION ALL SELECT e.b FROM s RIGHT JOIN e ON s.a = e.a WHERE s.y IS NULL OR "
+          "s.a = s.y"),
+    Shape("SELECT e.b, s.y, t.z FROM s JOIN t ON s.y = t.y RIGHT JOIN e ON s.a = e.a"),
+    # SQLite itself forgets the condition outside.
+    Shape("SELECT d.x FROM (SELECT c AS x FROM u WHERE a > 1 UNION ALL SELECT e.b FROM s RIGHT JOIN e ON s.a = e.a) "
+          "AS d WHERE d.x < 3", on=("duckdb", "postgres")),
     Shape("SELECT d.a, f.a FROM (SELECT DISTINCT a FROM e) d, (SELECT a, c FROM u) AS f WHERE d.a = f.c"),
     Shape("SELECT p2.x FROM (SELECT e.a AS x, e.a AS y FROM e) p2 JOIN s ON p2.y = s.a"),
     Shape("WITH w AS (SELECT a, b FROM e WHERE b > 1) SELECT w.a FROM w JOIN w v ON w.a = v.b"),

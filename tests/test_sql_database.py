@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pytest
 from sql_edges import EDGES, TWO_STEPS
@@ -12,7 +13,7 @@ from sql_servers import Database
 from sql_worlds import Table, World, counted_answers, create, declared, differences, expected_answers
 
 import sharpdnf
-from sharpdnf.errors import UnsupportedSQL
+from sharpdnf.errors import SQLError, UnsupportedSQL
 
 
 @pytest.mark.parametrize("frame", ["pandas", "polars", "arrow"])
@@ -86,6 +87,50 @@ def test_a_sqlite_transaction_is_left_as_it_was() -> None:
     connection.rollback()
     assert connection.execute("SELECT count(*) FROM edge").fetchone() == (0,)
     assert len(found.sql(TWO_STEPS)) == 0  # the change was seen
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT e.src FROM edge e WHERE NOT EXISTS (SELECT 1 FROM edge f WHERE f.src = e.dst)",
+        "SELECT e.src FROM edge e WHERE e.p < (SELECT count(*) FROM town t WHERE t.name = e.dst) AND e.src IN (SELECT "
+        "f.dst FROM edge f WHERE f.dst = e.src)",
+        "SELECT src FROM edge EXCEPT SELECT dst FROM edge",
+        "SELECT src, row_number() OVER (ORDER BY src, dst) AS n FROM edge",
+        "SELECT count(*) * 10 + (SELECT count(*) FROM other) FROM edge",  # DuckDB cannot plan it in many worlds at once
+        "SELECT nothing FROM edge",
+        "SELECT src FROM edge WHERE src = (SELECT t.nothing FROM town t WHERE t.name = edge.dst)",
+    ],
+)
+def test_a_duckdb_transaction_is_not_aborted(query: str) -> None:
+    """Whether a piece of a query stands on its own is tried out, and what does not bind must not be executed."""
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE edge (src INTEGER, dst INTEGER, p DOUBLE)")
+    connection.execute("CREATE TABLE other (a INTEGER, p DOUBLE)")
+    connection.execute("CREATE TABLE town (name INTEGER)")
+    found = sharpdnf.connect(connection)
+    found.uncertain("edge", prob="p")
+    found.uncertain("other", prob="p")
+    connection.execute("BEGIN")
+    connection.execute("INSERT INTO edge VALUES (1, 2, 0.5), (2, 3, 0.25)")
+    try:
+        assert len(found.sql(query)) > 0 or "town" in query
+    except SQLError as error:
+        assert "nothing" in str(error)
+    connection.execute("COMMIT")
+    assert connection.execute("SELECT count(*) FROM edge").fetchall() == [(2,)]
+
+
+def test_an_error_that_aborts_a_duckdb_transaction_says_so() -> None:
+    """A COMMIT afterwards would take everything back without a word."""
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE edge (name VARCHAR, p DOUBLE)")
+    found = sharpdnf.connect(connection)
+    found.uncertain("edge", prob="p")
+    connection.execute("BEGIN")
+    connection.execute("INSERT INTO edge VALUES ('one', 0.5)")
+    with pytest.raises(SQLError, match="ROLLBACK"):
+        found.sql("SELECT CAST(name AS INTEGER) AS n FROM edge")
 
 
 def test_nothing_is_injected_through_names() -> None:

@@ -46,6 +46,43 @@ def test_interrupt_in_the_database(kind: str, request: pytest.FixtureRequest) ->
         found.backend.rows("SELECT * FROM _sharpdnf_lineage")
 
 
+@pytest.mark.parametrize("kind", ["duckdb", "sqlite"])
+def test_a_time_limit_does_not_end_the_transaction_of_the_caller(kind: str) -> None:
+    """SQLite would roll it back without a word, DuckDB with an error at the next statement."""
+    database = Database(kind)
+    database.run("CREATE TABLE n (a integer, p double precision)")
+    found = sharpdnf.connect(database.connection)
+    found.uncertain("n", prob="p")
+    database.run("BEGIN")
+    database.run("INSERT INTO n VALUES (1, 0.5)")
+    with pytest.raises(SQLError, match="end the transaction first"):
+        found.sql("SELECT a FROM n", timeout=60)
+    assert found.sql("SELECT a FROM n").prob.tolist() == [0.5]
+    database.run("COMMIT")
+    assert found.sql("SELECT a FROM n", timeout=60).prob.tolist() == [0.5]
+
+
+@pytest.mark.skipif(threading.current_thread() is not threading.main_thread(), reason="Ctrl-C is for the main thread")
+@pytest.mark.usefixtures("heard_interrupts")
+def test_interrupt_does_not_roll_back_a_transaction_of_sqlite() -> None:
+    database = Database("sqlite")
+    database.run("CREATE TABLE n (a integer, p real)")
+    found = sharpdnf.connect(database.connection)
+    found.uncertain("n", prob="p")
+    database.run("BEGIN")
+    database.run("INSERT INTO n VALUES (1, 0.5)")
+    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt), watched(found.backend):
+        found.backend.execute(
+            "CREATE TEMP TABLE ours AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < "
+            "3000000) SELECT count(*) FROM c"
+        )
+    timer.join()
+    assert database.connection.in_transaction
+    assert database.ask("SELECT a FROM n") == [(1,)]
+
+
 @pytest.mark.parametrize(
     ("timeout", "stopped"), [(0.0, True), (0.05, True), (2**32 / 1000 + 0.05, False), (1e300, False)]
 )

@@ -32,7 +32,7 @@ from sharpdnf.sql.emit.stages import Decision, statements
 from sharpdnf.sql.emit.tails import tails_of
 from sharpdnf.sql.evidence import Evidence, Given, as_evidence, check_possible, conditioned, parts_of
 from sharpdnf.sql.expected import expected_values
-from sharpdnf.sql.limits import watched
+from sharpdnf.sql.limits import check_interruptible, watched
 from sharpdnf.sql.ordering import choose_answers, first_answers
 from sharpdnf.sql.parse.faithful import standing
 from sharpdnf.sql.plan import Plan, make_plan
@@ -467,6 +467,8 @@ class ProbDB:
         )  # fmt: skip
         with watched(self.backend, timeout):
             self._check_open()
+            if timeout is not None:
+                check_interruptible(self.backend)
             chosen, route = self._choose(query, options, way)
             asked = (*self._evidence, *as_evidence(given, given_not))
             evidence = tuple(entry.written(self.backend.dialect.name) for entry in asked)

@@ -28,6 +28,15 @@ DONE = b"\0"
 """The byte that tells the watching thread to end. Signals arrive as bytes with their numbers, which are never 0."""
 
 
+def check_interruptible(backend: Backend) -> None:
+    """Refuses a time limit that would end a transaction of the caller's, with all that was done in it."""
+    if backend.endangers():
+        raise SQLError(
+            "at the time limit the database would take back all that your open transaction has done: end the "
+            "transaction first, or ask without timeout="
+        )
+
+
 @contextmanager
 def watched(backend: Backend, timeout: float | None = None) -> Iterator[None]:
     """Interrupts the statements inside at the time limit (SQLTimeout) and, in the main thread, at Ctrl-C.

@@ -146,15 +146,20 @@ class DuckDB:
         return np.column_stack([table.column(i).to_numpy() for i in range(columns)]).astype(np.float64)
 
     def describe(self, sql: str) -> tuple[str, ...] | None:
-        try:
-            self.connection.execute(f"SELECT * FROM ({sql}) AS _d LIMIT 0")
-        except duckdb.Error:
-            return None
-        return tuple(entry[0] for entry in self.connection.description)
+        bound = self._bound_or_none(f"SELECT * FROM ({sql}) AS _d LIMIT 0")
+        return None if bound is None else tuple(bound.columns)
 
     def types(self, sql: str) -> tuple[str, ...] | None:
+        bound = self._bound_or_none(sql)
+        return None if bound is None else tuple(str(kind) for kind in bound.types)
+
+    def _bound_or_none(self, sql: str) -> duckdb.DuckDBPyRelation | None:
+        """A query that is bound, and None if it cannot be, which leaves a transaction of the user's as it is.
+
+        To execute what does not bind would abort it.
+        """
         try:
-            return tuple(str(kind) for kind in self._relation(sql).types)
+            return self._relation(sql)
         except SQLError:
             return None
 
@@ -372,11 +377,8 @@ class DuckDB:
         return None
 
     def layout(self, item: exp.Expr) -> tuple[tuple[str, str], ...] | None:
-        try:
-            self.connection.execute(f"SELECT * FROM {item.sql('duckdb')} LIMIT 0")
-        except duckdb.Error:
-            return None
-        return tuple((str(entry[0]), str(entry[1])) for entry in self.connection.description)
+        bound = self._bound_or_none(f"SELECT * FROM {item.sql('duckdb')} LIMIT 0")
+        return None if bound is None else tuple((entry[0], str(entry[1])) for entry in bound.description)
 
     def contents(self, asked: Sequence[str]) -> list[object]:
         """One statement for all: each takes a millisecond, however small the table."""
@@ -407,13 +409,15 @@ class DuckDB:
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """A transaction, unless one is open: only then two statements have the same number.
-
-        An error aborts a transaction of DuckDB, even one while a name is looked up.
-        """
-        number = f"SELECT {OWN}txid_current()"
-        if self.rows(number) == self.rows(number):
-            yield
+        """A transaction, unless one is open. An error while a statement runs aborts a transaction of DuckDB, and its
+        COMMIT then takes everything back without a word."""
+        if self._in_transaction():
+            try:
+                yield
+            except SQLError as error:
+                if self._aborted():
+                    raise SQLError(f"{error}; DuckDB has aborted your open transaction with it: ROLLBACK") from None
+                raise
             return
         self.execute("BEGIN TRANSACTION")
         self._in_snapshot = True
@@ -426,14 +430,24 @@ class DuckDB:
         finally:
             self._in_snapshot = False
 
+    def _in_transaction(self) -> bool:
+        """Only in a transaction two statements have the same number."""
+        number = f"SELECT {OWN}txid_current()"
+        return self.rows(number) == self.rows(number)
+
     def restart(self) -> None:
         """Begins the transaction of a snapshot again if an interrupted statement has aborted it."""
+        if self._in_snapshot and self._aborted():
+            self._roll_back()
+            self.execute("BEGIN TRANSACTION")
+
+    def _aborted(self) -> bool:
+        """Whether the open transaction takes no more statements."""
         try:
             self.connection.execute("SELECT 1").fetchall()
         except duckdb.Error:
-            if self._in_snapshot:
-                self._roll_back()
-                self.execute("BEGIN TRANSACTION")
+            return True
+        return False
 
     def _roll_back(self) -> None:
         """Ends our transaction. It is tried twice, since an interrupt meant for the query may hit the first attempt."""
@@ -449,6 +463,9 @@ class DuckDB:
 
     def interrupt(self) -> None:
         self.connection.interrupt()
+
+    def endangers(self) -> bool:
+        return not self._in_snapshot and self._in_transaction()
 
     def close(self) -> None:
         self.connection.close()

@@ -131,6 +131,6 @@ class Stamps:
         """Whether no other connection is open, so that no transaction of others can end later."""
         count = "SELECT count FROM system.main.duckdb_connection_count()"
         try:
-            return bool(self.connection.execute(count).fetchall() == [(1,)])
+            return bool(self.connection.sql(count).fetchall() == [(1,)])
         except duckdb.Error:
             return False

@@ -323,6 +323,10 @@ class PostgreSQL:
     def interrupt(self) -> None:
         self.connection.cancel()
 
+    def endangers(self) -> bool:
+        """Never: every statement of ours has a savepoint."""
+        return False
+
     def close(self) -> None:
         self.connection.close()
 

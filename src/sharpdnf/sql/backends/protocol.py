@@ -265,5 +265,8 @@ class Backend(Catalog, Protocol):
     def interrupt(self) -> None:
         """Stops the statement under way, from another thread."""
 
+    def endangers(self) -> bool:
+        """Whether the caller has a transaction open that an interrupted statement of ours would end."""
+
     def close(self) -> None:
         """Ends the connection."""

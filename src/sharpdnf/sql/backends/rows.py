@@ -90,7 +90,11 @@ def kept(name: str, select: str) -> str:
 
 def grouped(sql: str, shape: Shape, *, bare: bool = False) -> str:
     """The lineage query with the number of the answer in front: equal answers get equal numbers, by the database's
-    own notion of equality (NULLs, collations, 1 and 1.0)."""
+    own notion of equality (NULLs, collations, 1 and 1.0).
+
+    In SQLite, whose values are ``bare``, the lineage query is worked out first, on its own: where it is a UNION ALL
+    with a RIGHT or FULL JOIN, SQLite 3.40 forgets conditions of the other sides while it merges it into this SELECT.
+    """
     shown, measures, lineage, identity = ([f'"{name}"' for name in names] for names in shape.names())
     order = ", ".join(f"{name} NULLS LAST" for name in shown)
     rank = f"dense_rank() OVER (ORDER BY {order}) - 1" if shown else "0"
@@ -98,6 +102,8 @@ def grouped(sql: str, shape: Shape, *, bare: bool = False) -> str:
     if bare:  # SQLite would convert the values of one type to the affinity of the first
         values = [f"coalesce({value}, NULL) AS {value}" for value in values]
     columns = ", ".join([f'{rank} AS "_g"', *values, *lineage, *identity])
+    if bare:
+        return f'WITH "_r" AS MATERIALIZED ({sql}) SELECT {columns} FROM "_r"'
     return f'SELECT {columns} FROM ({sql}) AS "_r"'
 
 

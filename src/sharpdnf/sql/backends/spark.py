@@ -359,6 +359,9 @@ class Spark:
     def interrupt(self) -> None:
         self.connection.sparkContext.cancelJobsWithTag(self._tag)
 
+    def endangers(self) -> bool:
+        return False
+
     def close(self) -> None:
         self.connection.stop()
 

@@ -45,6 +45,8 @@ class SQLite:
         self.connection, self.lock = connection, lock_of(connection)
         self._ours = 0
         """How often our own statements changed the list of temporary tables."""
+        self._in_snapshot = False
+        """Whether a transaction of ours is open."""
         self._inserted = 0
         """How many rows our own statements put into temporary tables."""
 
@@ -331,19 +333,28 @@ class SQLite:
             yield
             return
         self.rows("BEGIN")
+        self._in_snapshot = True
         try:
             yield
+            self._end("COMMIT")
         except BaseException:
             self._end("ROLLBACK")
             raise
-        self._end("COMMIT")
+        finally:
+            self._in_snapshot = False
 
     def _end(self, how: str) -> None:
         if self.connection.in_transaction:  # some errors have ended it already
             self.rows(how)
 
     def interrupt(self) -> None:
-        self.connection.interrupt()
+        """Not in the caller's transaction: SQLite would roll it back without a word. Ctrl-C then waits for the end of
+        the statement, as it does wherever Python calls SQLite."""
+        if not self.endangers():
+            self.connection.interrupt()
+
+    def endangers(self) -> bool:
+        return self.connection.in_transaction and not self._in_snapshot
 
     def close(self) -> None:
         self.connection.close()

@@ -248,7 +248,7 @@ def _rows_of(context: Binding, node: exp.Expr, env: Environment, scope: Scope) -
     if any(inner.args.get(name) for name in ("group", "having", "limit", "offset", "distinct")):
         return None
     check_structure(inner)
-    found = _aggregates_in(shown)
+    found = aggregates_in(shown)
     rows = inner.copy()
     rows.set("order", None)
     if found:
@@ -264,11 +264,11 @@ def _rows_of(context: Binding, node: exp.Expr, env: Environment, scope: Scope) -
         return shown, context.passes.select(context, rows, env, Scope(scope)), True
 
 
-def _aggregates_in(node: exp.Expr) -> list[exp.Expr]:
+def aggregates_in(node: exp.Expr) -> list[exp.Expr]:
     """The aggregates of an expression, from left to right, outside of subqueries."""
     if isinstance(node, exp.Query):
         return []
-    return [node] if is_aggregate(node) else [found for child in children(node) for found in _aggregates_in(child)]
+    return [node] if is_aggregate(node) else [found for child in children(node) for found in aggregates_in(child)]
 
 
 def is_value(context: Binding, node: exp.Expr, env: Environment) -> bool:

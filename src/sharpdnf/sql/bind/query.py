@@ -14,8 +14,10 @@ from sharpdnf.sql.bind.aggregates import bind_having, grouping_conditions, of_ro
 from sharpdnf.sql.bind.cases import Case, cases_of, conditions_in, holds_as
 from sharpdnf.sql.bind.conditions import bind_condition, check_clauses
 from sharpdnf.sql.bind.context import Binding, Passes, rename
+from sharpdnf.sql.bind.derived import having_inside
 from sharpdnf.sql.bind.expressions import bind_expression
 from sharpdnf.sql.bind.from_clause import bind_from
+from sharpdnf.sql.bind.quotients import without_shares
 from sharpdnf.sql.bind.scope import Scope
 from sharpdnf.sql.bind.substitution import read_by
 from sharpdnf.sql.bind.tables import Environment, Tables, children
@@ -157,6 +159,7 @@ def bind_select(
 ) -> Select:
     """One SELECT, as if it read uncertain rows; its FROM items are added to ``scope``, ``cases`` to its WHERE."""
     check_structure(node)
+    node = having_inside(context, node, env)
     env = bind_with(context, node, env)
     check_clauses(node)
     sources = bind_from(context, node, env, scope)
@@ -271,7 +274,7 @@ def _whole_group(context: Binding, node: exp.Select, query: Select, env: Environ
 
 def _having(context: Binding, node: exp.Select, keys: list[exp.Expr], env: Environment, scope: Scope) -> Condition:
     """HAVING of a SELECT with a GROUP BY; its conditions without aggregates are about the grouping columns."""
-    found = bind_having(context, node.args["having"].this, env, scope)
+    found = bind_having(context, without_shares(node.args["having"].this), env, scope)
     for plain in grouping_conditions(found):
         if not determined(plain.expression, keys):
             refuse(f"HAVING {plain.expression.sql()[:60]}", "it is not a function of the grouping columns")

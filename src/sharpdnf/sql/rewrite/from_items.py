@@ -82,6 +82,8 @@ def _rewrite_join(context: Rewriting, join: Join) -> Numbered:
         moved = refers_outside(on.expression, sources_of(join))
     kind = context.dialect.cross_join if moved else join.kind
     item = Join(left.item, right.item, join.side, kind, None if moved else on)
+    if join.side == "RIGHT":  # SQLite 3.40 forgets conditions around a RIGHT JOIN with a subquery that is a join
+        item = Join(right.item, left.item, "LEFT", kind, on)
     found = _together(item, left, right)
     if moved and on is not None:
         found.where.append(on)

@@ -113,7 +113,7 @@ class _LateralStage:
     def columns(self, world: int) -> tuple[str, ...]:
         labels = self.backend.describe(self.written(world))
         if labels is None:
-            self.backend.rows(f"SELECT * FROM ({self.written(world)}\n) AS _q LIMIT 0")
+            self.backend.table(f"SELECT * FROM ({self.written(world)}\n) AS _q LIMIT 0", 0)
             raise SQLError("the database cannot describe the result of the query")
         self._labels = tuple(labels)
         return self._labels
@@ -160,6 +160,7 @@ class DuckDBStage(_LateralStage):
 
     def __init__(self, backend: Any, script: Script, tables: dict[tuple[str, ...], Declared]) -> None:
         super().__init__(backend, script, tables)
+        self.many = not backend.endangers()  # a statement that DuckDB cannot plan would abort the transaction
         self._parts: list[pa.Table] = []
 
     def put(self, first: int, last: int, world: IntArray, row: IntArray) -> None:
@@ -296,9 +297,10 @@ class SQLiteStage:
         relation = declared.uncertain.relation
         now = f'temp."{WORLD}{self._place[key]}"'
         if relation.row_id is None:
-            source = declared.uncertain.source.sql("sqlite")
-            return f'{source} AS "_s" JOIN {now} AS "_n" ON "_n"."row" = "_s".{ROW_ID}'
-        return f'{relation.table().sql("sqlite")} AS "_s" JOIN {now} AS "_n" ON "_n"."row" = "_s".{relation.row_id}'
+            source, number = declared.uncertain.source.sql("sqlite"), ROW_ID
+        else:
+            source, number = relation.table().sql("sqlite"), relation.row_id
+        return f'{source} AS "_s" WHERE "_s".{number} IN (SELECT "row" FROM {now})'
 
     def put(self, first: int, last: int, world: IntArray, row: IntArray) -> None:
         self._put_now = (first, np.searchsorted(world, np.arange(first, last + 1)), row)
