@@ -36,6 +36,8 @@ OPERATIONS = 5_000_000
 """How many operations a compilation may take; a formula that does not compile is given up after about half a second."""
 MAX_MODELS = 1 << 18
 """The most models for one gradient, unless the caller says otherwise."""
+FEWEST_MODELS = 8
+"""The fewest models for one gradient: the inverse of a count of two or three has no variance to speak of."""
 
 
 class Probability(torch.nn.Module):
@@ -284,44 +286,66 @@ class _Sampled:
     ) -> tuple[FloatArray, bool]:
         """(float64[own variables]: d log P / d p, or d P / d p; whether ``most`` models were enough for epsilon)."""
         prob = row[self.columns]
-        first = successes_needed(epsilon, delta)
+        drawn = successes_needed(epsilon, delta)
         needed = math.inf
-        while first <= most:
-            pilot = self._draw(prob, first, limit)
+        while drawn <= most and needed == math.inf:
+            pilot = self._log_slopes(prob, drawn, limit)
             if pilot is None:
-                return np.zeros(len(prob)), True
-            needed = models_needed(pilot.prob, prob, first, epsilon, delta)
-            if needed < math.inf:
-                break
-            first *= 4
-        models = int(min(max(needed, 2), most))
-        found = self._draw(prob, models, limit)
+                return np.zeros(len(prob)) if log else self._slopes_from_zero(prob, drawn, epsilon, limit), True
+            slopes, noise = pilot
+            if not log:  # P is estimated too, and its relative error adds to that of the slopes
+                noise = np.append(noise, slopes @ slopes)
+            needed = models_needed(slopes, noise, drawn, epsilon, delta)
+            drawn *= 4
+        models = int(min(max(needed, FEWEST_MODELS), most))
+        found = self._log_slopes(prob, models, limit)
         if found is None:
             return np.zeros(len(prob)), True
-        spread = (prob > 0.0) & (prob < 1.0)
-        inner = np.where(spread, prob, 0.5)
-        slopes = np.where(spread, (found.prob - inner) / (inner * (1.0 - inner)), 0.0)
-        for v in np.flatnonzero(~spread).tolist():
-            slopes[v] = self._at_the_end(prob, v, found, models, limit)
+        slopes = found[0]
         if not log:  # P and the gradient of log P come from different draws, so their product has no bias either
             other = self._draw(prob, models, limit)
             slopes *= 0.0 if other is None else math.exp(other.log_prob)
         return slopes, needed <= most
 
-    def _at_the_end(self, prob: FloatArray, v: int, here: SampledMarginals, models: int, limit: Limit) -> float:
-        """d log P / d p_v at p_v = 0 or 1, where models all agree in v: (P with v flipped) / P - 1, with a sign.
+    def _log_slopes(self, prob: FloatArray, models: int, limit: Limit) -> tuple[FloatArray, FloatArray] | None:
+        """(d log P / d p, float64[own variables]; the variance of each from a single model); None if P is 0.
+
+        No drawn model may have shown a rare variable, so its variance counts as at least that without the formula.
+        """
+        found = self._draw(prob, models, limit)
+        if found is None:
+            return None
+        spread = (prob > 0.0) & (prob < 1.0)
+        p, q = np.where(spread, prob, 0.5), np.where(spread, found.prob, 0.5)
+        scale = 1.0 / (p * (1.0 - p))
+        slopes = (q - p) * scale
+        # A variable that no clause of a model read has no influence.
+        noise = np.where(q != p, np.maximum(q * (1.0 - q), p * (1.0 - p)) * scale**2, 0.0)
+        for v in np.flatnonzero(~spread).tolist():
+            ratio = self._ratio_at_the_end(prob, v, found, models, limit)
+            slopes[v] = (1.0 - 2.0 * float(prob[v])) * (ratio - 1.0)
+            noise[v] = 3.0 * ratio**2  # two relative variances of about 1 / k each, from FEWEST_MODELS on
+        return slopes, noise
+
+    def _ratio_at_the_end(self, prob: FloatArray, v: int, here: SampledMarginals, models: int, limit: Limit) -> float:
+        """(P with v flipped) / P for p_v = 0 or 1, where models all agree in v. Less 1, it is the slope but for a sign.
 
         The mean number of draws that a success takes is 1 / P(success), so N / k has no bias as an estimate of it, and
         (k - 1) / (N - 1) none as one of P(success); the two are from different draws.
         """
-        flipped = prob.copy()
-        flipped[v] = 1.0 - prob[v]
-        other = self._draw(flipped, models, limit)
-        ratio = 0.0
-        if other is not None:
-            scale = math.exp(other.log_scale - here.log_scale)
-            ratio = scale * (other.successes - 1) / (other.draws - 1) * here.draws / here.successes
-        return (1.0 - 2.0 * float(prob[v])) * (ratio - 1.0)
+        other = self._draw(_flipped(prob, v), models, limit)
+        if other is None:
+            return 0.0
+        scale = math.exp(other.log_scale - here.log_scale)
+        return scale * (other.successes - 1) / (other.draws - 1) * here.draws / here.successes
+
+    def _slopes_from_zero(self, prob: FloatArray, models: int, epsilon: float, limit: Limit) -> FloatArray:
+        """float64[own variables]: d P / d p where P is 0. Only a variable that is certain can lift it, by flipping."""
+        out = np.zeros(len(prob))
+        for v in np.flatnonzero((prob == 0.0) | (prob == 1.0)).tolist():
+            found = self._draw(_flipped(prob, v), max(models, math.ceil(epsilon**-2) + 2), limit)
+            out[v] = 0.0 if found is None else (1.0 - 2.0 * float(prob[v])) * math.exp(found.log_prob)
+        return out
 
     def _draw(self, prob: FloatArray, successes: int, limit: Limit) -> SampledMarginals | None:
         """Draws so many models of the formula; None if it has none."""
@@ -345,22 +369,21 @@ class _Sampled:
         return found
 
 
-def models_needed(posterior: FloatArray, prob: FloatArray, drawn: int, epsilon: float, delta: float) -> float:
+def _flipped(prob: FloatArray, v: int) -> FloatArray:
+    out = prob.copy()
+    out[v] = 1.0 - prob[v]
+    return out
+
+
+def models_needed(slopes: FloatArray, noise: FloatArray, drawn: int, epsilon: float, delta: float) -> float:
     """How many models bring the gradient's root mean square error below epsilon times its length.
 
-    ``posterior`` is P(v | formula) as ``drawn`` models show it. With k models the squared error of the gradient is
-    expected to be V / k, V = sum over v of P(v | formula)(1 - P(v | formula)) / (p_v (1 - p_v))^2. The gradient is at
-    least as long as the one seen, less what the seen one may be off: by Markov's inequality sqrt(V / (drawn delta)) but
-    for delta. Infinity if that is more than half of it: then more must be drawn to tell.
+    ``slopes`` is the gradient as ``drawn`` models show it, ``noise`` what one model adds to its variance. With k models
+    the squared error is expected to be V / k, V the sum of the noise. The gradient is at least as long as the one seen,
+    less what the seen one may be off: by Markov's inequality sqrt(V / (drawn delta)) but for delta. Infinity if that is
+    more than half of it: then more must be drawn to tell.
     """
-    spread = (prob > 0.0) & (prob < 1.0)
-    p, q = prob[spread], posterior[spread]
-    moved = q != p  # a variable that no clause of a model read has no influence
-    scale = 1.0 / (p[moved] * (1.0 - p[moved]))
-    # No drawn model may have shown a rare variable, so its variance counts as at least that without the formula.
-    spread_of = np.maximum(q[moved] * (1.0 - q[moved]), p[moved] * (1.0 - p[moved]))
-    variance = float(np.sum(spread_of * scale**2))
-    length = float(np.sqrt(np.sum((q[moved] - p[moved]) ** 2 * scale**2)))
+    variance, length = float(noise.sum()), float(np.linalg.norm(slopes))
     if variance == 0.0:
         return float(drawn)
     least = length - math.sqrt(variance / (drawn * delta))
