@@ -155,6 +155,18 @@ def test_values_beyond_doubles_keep_their_gradient() -> None:
     assert grad[1].tolist() == pytest.approx([1000.0] * n)
 
 
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_a_slope_beyond_float32_with_weight_zero_is_a_number(outputs: int) -> None:
+    module = Probability([DNF.from_clauses([[1, 2]])] * outputs)
+    probs = torch.tensor([[1e-44, 0.5]])
+    assert slopes(module, probs, torch.zeros(1, outputs)).tolist() == [[0.0, 0.0]]
+
+
+def test_minus_zero_is_a_probability() -> None:
+    module = Probability(DNF.from_clauses([[1], [2]]))
+    assert module(torch.tensor([[-0.0, 0.5]])).exp().item() == pytest.approx(0.5)
+
+
 def test_outputs_share_their_nodes() -> None:
     dnf = DNF.from_clauses([[1, 2], [2, 3], [3, 4]])
     one, three = Probability(dnf), Probability([dnf, dnf, dnf])

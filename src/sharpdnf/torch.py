@@ -36,6 +36,7 @@ OPERATIONS = 5_000_000
 """How many operations a compilation may take; a formula that does not compile is given up after about half a second."""
 MAX_MODELS = 1 << 18
 """The most models for one gradient, unless the caller says otherwise."""
+ONE_AS_INTEGER = np.float64(1.0).view(np.uint64)
 FEWEST_MODELS = 8
 """The fewest models for one gradient: the inverse of a count of two or three has no variance to speak of."""
 
@@ -129,23 +130,27 @@ class Probability(torch.nn.Module):
 
     def _log_probs(self, rows: FloatArray, *, slopes: bool) -> tuple[FloatArray, FloatArray]:
         """(float64[k, outputs]: log P under every row; float64[k, n]: with ``slopes``, the gradients of one output)."""
-        out, gradient = np.empty((len(rows), self.num_outputs)), np.empty(0)
+        found, gradient = np.empty((len(rows), 0)), np.empty(0)
         if self._compiled is not None:
             ones = np.ones((len(rows), 1)) if slopes else None
             found, gradient = self._compiled.batch(self._outputs, rows, ones, of_log=self.log, threads=self._threads)
-            out[:, self._places] = found.reshape(len(rows), len(self._places))
+            found = found.reshape(len(rows), len(self._places))
+        if not self._sampled:
+            return found, gradient.reshape(rows.shape) if slopes else gradient
+        out = np.empty((len(rows), self.num_outputs))
+        out[:, self._places] = found
         for part in self._sampled:
             for r, row in enumerate(rows):
                 out[r, part.output] = part.log_prob(row, successes_needed(self.epsilon, self.delta), self._limit)
-        return out, gradient.reshape(rows.shape) if slopes else gradient
+        return out, gradient
 
     def _pull_back(self, rows: FloatArray, weights: FloatArray) -> FloatArray:
         """float64[k, n]: the sum over the outputs of weight times gradient, for every row."""
         out = np.zeros(rows.shape)
         if self._compiled is not None:
-            chosen = weights[:, self._places]
+            chosen = weights[:, self._places] if self._sampled else weights
             _, slopes = self._compiled.batch(self._outputs, rows, chosen, of_log=self.log, threads=self._threads)
-            out += slopes.reshape(rows.shape)
+            out = slopes.reshape(rows.shape)
         for part in self._sampled:
             for r in np.flatnonzero(weights[:, part.output]).tolist():
                 slopes, met = part.gradient(rows[r], self.epsilon, self.delta, self.max_models, self._limit, self.log)
@@ -178,20 +183,19 @@ class _Evaluate(torch.autograd.Function):
     def forward(ctx: Any, probs: torch.Tensor, module: Probability) -> torch.Tensor:
         rows = _as_rows(probs)
         _check(rows)
-        ctx.module, ctx.at_once = module, ctx.needs_input_grad[0] and module.exact == (True,)
-        found, slopes = module._log_probs(rows, slopes=ctx.at_once)
-        ctx.save_for_backward(probs, *([_like(probs, slopes, module.num_vars)] if ctx.at_once else []))
+        at_once = ctx.needs_input_grad[0] and module.exact == (True,)
+        found, slopes = module._log_probs(rows, slopes=at_once)
+        # Slopes stay doubles: beyond float32 they would be infinite, and a weight of 0 times that is no number.
+        ctx.module, ctx.rows, ctx.slopes = module, rows, slopes if at_once else None
+        ctx.save_for_backward(probs)
         return _like(probs, found if module.log else np.exp(found), module.num_outputs)
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None]:
-        probs, *slopes = ctx.saved_tensors
-        with torch.no_grad():
-            if slopes:
-                out = grad * slopes[0]
-            else:
-                pulled = ctx.module._pull_back(_as_rows(probs), _as_rows(grad))
-                out = _like(probs, pulled, ctx.module.num_vars)
+        (probs,) = ctx.saved_tensors  # tells if they were changed, or the graph let go, since
+        weights = _as_rows(grad)
+        pulled = ctx.module._pull_back(ctx.rows, weights) if ctx.slopes is None else weights * ctx.slopes
+        out = _like(probs, pulled, ctx.module.num_vars)
         if torch.is_grad_enabled():  # create_graph=True: somebody may differentiate the gradient, which depends on both
             out = _NotAgain.apply(out, probs, grad)  # type: ignore[no-untyped-call]
         return out, None
@@ -222,11 +226,12 @@ def _like(model: torch.Tensor, rows: FloatArray, last: int) -> torch.Tensor:
 
 
 def _check(rows: FloatArray) -> None:
-    if rows.size and not (
-        rows.min() >= 0.0 and rows.max() <= 1.0
-    ):  # the least and the largest are NaN if any entry is, and fail the comparison
-        row, variable = (int(i) for i in np.argwhere(~((rows >= 0.0) & (rows <= 1.0)))[0])
-        raise ValueError(f"row {row}, variable {variable}: {rows[row, variable]} is not a probability in [0, 1]")
+    # Read as integers, the doubles from 0 to 1 are those up to that of 1: one pass. The rest, -0.0 too, is looked at.
+    if rows.size and rows.view(np.uint64).max() > ONE_AS_INTEGER:
+        bad = np.argwhere(~((rows >= 0.0) & (rows <= 1.0)))
+        if len(bad):
+            row, variable = bad[0].tolist()
+            raise ValueError(f"row {row}, variable {variable}: {rows[row, variable]} is not a probability in [0, 1]")
 
 
 def _one_output_each(formulas: DNF | Circuit | Iterable[DNF | Circuit]) -> list[DNF | Circuit]:
