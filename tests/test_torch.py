@@ -280,8 +280,9 @@ def test_models_needed_by_hand() -> None:
 def test_drawn_gradients_of_an_impossible_formula_are_those_of_the_exact_one(formula: DNF | Circuit) -> None:
     """P is 0 and so is the gradient of log P by convention, but that of P is not: one variable can lift it."""
     probs = torch.tensor([[0.0, 0.7, 1.0, 0.3]], dtype=torch.float64)
-    found = slopes(Probability(formula, log=False, exact=False, epsilon=0.02, delta=1e-6), probs)
-    assert found[0].tolist() == pytest.approx([0.7, 0.0, -0.3, 0.0], rel=0.02)
+    for most in (1 << 18, 10):  # with too few for a pilot too
+        found = slopes(Probability(formula, log=False, exact=False, epsilon=0.02, max_models=most), probs)
+        assert found[0].tolist() == pytest.approx([0.7, 0.0, -0.3, 0.0], rel=0.12)
 
 
 @pytest.mark.parametrize("log", [True, False])

@@ -36,7 +36,6 @@ OPERATIONS = 5_000_000
 """How many operations a compilation may take; a formula that does not compile is given up after about half a second."""
 MAX_MODELS = 1 << 18
 """The most models for one gradient, unless the caller says otherwise."""
-ONE_AS_INTEGER = np.float64(1.0).view(np.uint64)
 FEWEST_MODELS = 8
 """The fewest models for one gradient: the inverse of a count of two or three has no variance to speak of."""
 
@@ -185,17 +184,19 @@ class _Evaluate(torch.autograd.Function):
         _check(rows)
         at_once = ctx.needs_input_grad[0] and module.exact == (True,)
         found, slopes = module._log_probs(rows, slopes=at_once)
+        ctx.module, ctx.rows = module, rows
         # Slopes stay doubles: beyond float32 they would be infinite, and a weight of 0 times that is no number.
-        ctx.module, ctx.rows, ctx.slopes = module, rows, slopes if at_once else None
-        ctx.save_for_backward(probs)
+        kept = [torch.from_numpy(slopes).reshape(probs.shape).to(probs.device)] if at_once else []
+        ctx.save_for_backward(probs, *kept)
         return _like(probs, found if module.log else np.exp(found), module.num_outputs)
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None]:
-        (probs,) = ctx.saved_tensors  # tells if they were changed, or the graph let go, since
-        weights = _as_rows(grad)
-        pulled = ctx.module._pull_back(ctx.rows, weights) if ctx.slopes is None else weights * ctx.slopes
-        out = _like(probs, pulled, ctx.module.num_vars)
+        probs, *slopes = ctx.saved_tensors  # an error if somebody has changed the probabilities since
+        if slopes:
+            out = (grad.detach() * slopes[0]).to(probs.dtype)
+        else:
+            out = _like(probs, ctx.module._pull_back(ctx.rows, _as_rows(grad)), ctx.module.num_vars)
         if torch.is_grad_enabled():  # create_graph=True: somebody may differentiate the gradient, which depends on both
             out = _NotAgain.apply(out, probs, grad)  # type: ignore[no-untyped-call]
         return out, None
@@ -227,7 +228,7 @@ def _like(model: torch.Tensor, rows: FloatArray, last: int) -> torch.Tensor:
 
 def _check(rows: FloatArray) -> None:
     # Read as integers, the doubles from 0 to 1 are those up to that of 1: one pass. The rest, -0.0 too, is looked at.
-    if rows.size and rows.view(np.uint64).max() > ONE_AS_INTEGER:
+    if rows.size and rows.view(np.uint64).max() > np.float64(1.0).view(np.uint64):
         bad = np.argwhere(~((rows >= 0.0) & (rows <= 1.0)))
         if len(bad):
             row, variable = bad[0].tolist()
@@ -296,7 +297,7 @@ class _Sampled:
         while drawn <= most and needed == math.inf:
             pilot = self._log_slopes(prob, drawn, limit)
             if pilot is None:
-                return np.zeros(len(prob)) if log else self._slopes_from_zero(prob, drawn, epsilon, limit), True
+                break
             slopes, noise = pilot
             if not log:  # P is estimated too, and its relative error adds to that of the slopes
                 noise = np.append(noise, slopes @ slopes)
@@ -305,7 +306,7 @@ class _Sampled:
         models = int(min(max(needed, FEWEST_MODELS), most))
         found = self._log_slopes(prob, models, limit)
         if found is None:
-            return np.zeros(len(prob)), True
+            return np.zeros(len(prob)) if log else self._slopes_from_zero(prob, epsilon, limit), True
         slopes = found[0]
         if not log:  # P and the gradient of log P come from different draws, so their product has no bias either
             other = self._draw(prob, models, limit)
@@ -344,11 +345,11 @@ class _Sampled:
         scale = math.exp(other.log_scale - here.log_scale)
         return scale * (other.successes - 1) / (other.draws - 1) * here.draws / here.successes
 
-    def _slopes_from_zero(self, prob: FloatArray, models: int, epsilon: float, limit: Limit) -> FloatArray:
+    def _slopes_from_zero(self, prob: FloatArray, epsilon: float, limit: Limit) -> FloatArray:
         """float64[own variables]: d P / d p where P is 0. Only a variable that is certain can lift it, by flipping."""
         out = np.zeros(len(prob))
         for v in np.flatnonzero((prob == 0.0) | (prob == 1.0)).tolist():
-            found = self._draw(_flipped(prob, v), max(models, math.ceil(epsilon**-2) + 2), limit)
+            found = self._draw(_flipped(prob, v), math.ceil(epsilon**-2) + FEWEST_MODELS, limit)
             out[v] = 0.0 if found is None else (1.0 - 2.0 * float(prob[v])) * math.exp(found.log_prob)
         return out
 
