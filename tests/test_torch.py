@@ -167,6 +167,12 @@ def test_minus_zero_is_a_probability() -> None:
     assert module(torch.tensor([[-0.0, 0.5]])).exp().item() == pytest.approx(0.5)
 
 
+def test_one_output_takes_a_batch_of_gradients() -> None:
+    module, probs = Probability(DNF.from_clauses([[1, 2], [-1, 3]])), torch.rand(2, 3, dtype=torch.float64)
+    one_by_one, together = (torch.autograd.functional.jacobian(module, probs, vectorize=v) for v in (False, True))
+    assert torch.allclose(one_by_one, together)
+
+
 def test_outputs_share_their_nodes() -> None:
     dnf = DNF.from_clauses([[1, 2], [2, 3], [3, 4]])
     one, three = Probability(dnf), Probability([dnf, dnf, dnf])

@@ -194,7 +194,8 @@ class _Evaluate(torch.autograd.Function):
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None]:
         probs, *slopes = ctx.saved_tensors  # an error if somebody has changed the probabilities since
         if slopes:
-            out = (grad.detach() * slopes[0]).to(probs.dtype)
+            with torch.no_grad():
+                out = (grad * slopes[0]).to(probs.dtype)
         else:
             out = _like(probs, ctx.module._pull_back(ctx.rows, _as_rows(grad)), ctx.module.num_vars)
         if torch.is_grad_enabled():  # create_graph=True: somebody may differentiate the gradient, which depends on both
@@ -292,8 +293,7 @@ class _Sampled:
     ) -> tuple[FloatArray, bool]:
         """(float64[own variables]: d log P / d p, or d P / d p; whether ``most`` models were enough for epsilon)."""
         prob = row[self.columns]
-        drawn = successes_needed(epsilon, delta)
-        needed = math.inf
+        drawn, needed = successes_needed(epsilon, delta), math.inf
         while drawn <= most and needed == math.inf:
             pilot = self._log_slopes(prob, drawn, limit)
             if pilot is None:
