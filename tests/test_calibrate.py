@@ -13,8 +13,12 @@ torch = pytest.importorskip("torch")
 from networks import held_out  # noqa: E402
 
 from sharpdnf import DNF  # noqa: E402
-from sharpdnf.learn.residuals import Hardness, Residuals  # noqa: E402
-from sharpdnf.paper.calibrate import FEWEST, fit_residuals  # noqa: E402
+from sharpdnf.learn.residuals import (  # noqa: E402
+    FEWEST,
+    Hardness,
+    Residuals,
+)
+from sharpdnf.paper.calibrate import fit_residuals  # noqa: E402
 from sharpdnf.paper.records import Row  # noqa: E402
 
 
@@ -73,3 +77,14 @@ def test_tables_of_the_older_form_are_read() -> None:
     assert residuals.interval(-2.0, Hardness(500, 0.9, 7.0), 0.2) == pytest.approx((-2.3, -1.7))
     assert residuals.interval(-0.5, Hardness(50), 0.2) == pytest.approx((-0.7, -0.3))
     assert residuals.interval(-0.5, Hardness(500), 0.2) == (-math.inf, 0.0)
+
+
+def test_an_interval_is_shown_only_for_a_delta_that_the_residuals_earn() -> None:
+    """The least and the largest of k residuals hold for 1 - 2 / (k + 1) of new formulas, and for no more."""
+    alike = [dataclasses.replace(row, n=500, log_prediction=-1.5) for row in held_out(FEWEST)]
+    residuals = fitted(alike)
+    assert residuals.interval(-1.5, Hardness(500), 0.05)[0] > -math.inf
+    assert residuals.interval(-1.5, Hardness(500), 0.04) == (-math.inf, 0.0)
+    many = fitted([dataclasses.replace(row, n=500, log_prediction=-1.5) for row in held_out(400)])
+    assert many.interval(-1.5, Hardness(500), 0.01)[0] > -math.inf
+    assert many.interval(-1.5, Hardness(500), 0.001) == (-math.inf, 0.0)

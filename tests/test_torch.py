@@ -155,6 +155,24 @@ def test_values_beyond_doubles_keep_their_gradient() -> None:
     assert grad[1].tolist() == pytest.approx([1000.0] * n)
 
 
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_a_slope_beyond_float32_with_weight_zero_is_a_number(outputs: int) -> None:
+    module = Probability([DNF.from_clauses([[1, 2]])] * outputs)
+    probs = torch.tensor([[1e-44, 0.5]])
+    assert slopes(module, probs, torch.zeros(1, outputs)).tolist() == [[0.0, 0.0]]
+
+
+def test_minus_zero_is_a_probability() -> None:
+    module = Probability(DNF.from_clauses([[1], [2]]))
+    assert module(torch.tensor([[-0.0, 0.5]])).exp().item() == pytest.approx(0.5)
+
+
+def test_one_output_takes_a_batch_of_gradients() -> None:
+    module, probs = Probability(DNF.from_clauses([[1, 2], [-1, 3]])), torch.rand(2, 3, dtype=torch.float64)
+    one_by_one, together = (torch.autograd.functional.jacobian(module, probs, vectorize=v) for v in (False, True))
+    assert torch.allclose(one_by_one, together)
+
+
 def test_outputs_share_their_nodes() -> None:
     dnf = DNF.from_clauses([[1, 2], [2, 3], [3, 4]])
     one, three = Probability(dnf), Probability([dnf, dnf, dnf])
@@ -258,8 +276,30 @@ def test_too_few_models_are_told() -> None:
 
 
 def test_models_needed_by_hand() -> None:
-    # One variable of probability 1/2 that is 3/4 given the formula: slope 1, variance 3/16 * 16 = 3 (1/4 * 16 = 4 at
-    # least, as without the formula), and sqrt(4 / (1600 * 0.25)) = 0.1 of the slope is not sure.
-    needed = models_needed(np.array([0.75]), np.array([0.5]), 1600, 0.1, 0.25)
+    # Slope 1, variance 4 of a single model: sqrt(4 / (1600 * 0.25)) = 0.1 of the slope is not sure.
+    needed = models_needed(np.array([1.0]), np.array([4.0]), 1600, 0.1, 0.25)
     assert needed == math.ceil(4.0 / (0.1 * 0.9) ** 2)
-    assert models_needed(np.array([0.5001]), np.array([0.5]), 100, 0.1, 0.05) == math.inf
+    assert models_needed(np.array([1e-4]), np.array([4.0]), 100, 0.1, 0.05) == math.inf
+
+
+@pytest.mark.parametrize("formula", [DNF.from_clauses([[1, 2], [-3, 4]]), Circuit.parse("(a & b) | (~c & d)")])
+def test_drawn_gradients_of_an_impossible_formula_are_those_of_the_exact_one(formula: DNF | Circuit) -> None:
+    """P is 0 and so is the gradient of log P by convention, but that of P is not: one variable can lift it."""
+    probs = torch.tensor([[0.0, 0.7, 1.0, 0.3]], dtype=torch.float64)
+    for most in (1 << 18, 10):  # with too few for a pilot too
+        found = slopes(Probability(formula, log=False, exact=False, epsilon=0.02, max_models=most), probs)
+        assert found[0].tolist() == pytest.approx([0.7, 0.0, -0.3, 0.0], rel=0.12)
+
+
+@pytest.mark.parametrize("log", [True, False])
+def test_drawn_gradients_keep_epsilon_where_most_variables_are_certain(log: bool) -> None:
+    """Certain variables without influence have a slope of 0 whose estimate is noisy: they count in the error too."""
+    sure = [f"s{i}" for i in range(20)]
+    formula = Circuit.parse(f"(a ^ b) & ({' | '.join(sure)})")
+    prob = np.array([0.5, 1.0] + [1.0] * 20)
+    asked, repeats = 0.3, 30
+    rows = torch.from_numpy(np.repeat(prob[None, :], repeats, axis=0))
+    torch.manual_seed(1)
+    found = slopes(Probability(formula, log=log, exact=False, epsilon=asked, delta=0.5), rows).numpy()
+    exact = slopes(Probability(formula, log=log), rows[:1]).numpy()
+    assert math.sqrt(np.mean(np.sum((found - exact) ** 2, axis=1))) <= asked * np.linalg.norm(exact)

@@ -36,6 +36,8 @@ OPERATIONS = 5_000_000
 """How many operations a compilation may take; a formula that does not compile is given up after about half a second."""
 MAX_MODELS = 1 << 18
 """The most models for one gradient, unless the caller says otherwise."""
+FEWEST_MODELS = 8
+"""The fewest models for one gradient: the inverse of a count of two or three has no variance to speak of."""
 
 
 class Probability(torch.nn.Module):
@@ -127,23 +129,27 @@ class Probability(torch.nn.Module):
 
     def _log_probs(self, rows: FloatArray, *, slopes: bool) -> tuple[FloatArray, FloatArray]:
         """(float64[k, outputs]: log P under every row; float64[k, n]: with ``slopes``, the gradients of one output)."""
-        out, gradient = np.empty((len(rows), self.num_outputs)), np.empty(0)
+        found, gradient = np.empty((len(rows), 0)), np.empty(0)
         if self._compiled is not None:
             ones = np.ones((len(rows), 1)) if slopes else None
             found, gradient = self._compiled.batch(self._outputs, rows, ones, of_log=self.log, threads=self._threads)
-            out[:, self._places] = found.reshape(len(rows), len(self._places))
+            found = found.reshape(len(rows), len(self._places))
+        if not self._sampled:
+            return found, gradient.reshape(rows.shape) if slopes else gradient
+        out = np.empty((len(rows), self.num_outputs))
+        out[:, self._places] = found
         for part in self._sampled:
             for r, row in enumerate(rows):
                 out[r, part.output] = part.log_prob(row, successes_needed(self.epsilon, self.delta), self._limit)
-        return out, gradient.reshape(rows.shape) if slopes else gradient
+        return out, gradient
 
     def _pull_back(self, rows: FloatArray, weights: FloatArray) -> FloatArray:
         """float64[k, n]: the sum over the outputs of weight times gradient, for every row."""
         out = np.zeros(rows.shape)
         if self._compiled is not None:
-            chosen = weights[:, self._places]
+            chosen = weights[:, self._places] if self._sampled else weights
             _, slopes = self._compiled.batch(self._outputs, rows, chosen, of_log=self.log, threads=self._threads)
-            out += slopes.reshape(rows.shape)
+            out = slopes.reshape(rows.shape)
         for part in self._sampled:
             for r in np.flatnonzero(weights[:, part.output]).tolist():
                 slopes, met = part.gradient(rows[r], self.epsilon, self.delta, self.max_models, self._limit, self.log)
@@ -176,20 +182,22 @@ class _Evaluate(torch.autograd.Function):
     def forward(ctx: Any, probs: torch.Tensor, module: Probability) -> torch.Tensor:
         rows = _as_rows(probs)
         _check(rows)
-        ctx.module, ctx.at_once = module, ctx.needs_input_grad[0] and module.exact == (True,)
-        found, slopes = module._log_probs(rows, slopes=ctx.at_once)
-        ctx.save_for_backward(probs, *([_like(probs, slopes, module.num_vars)] if ctx.at_once else []))
+        at_once = ctx.needs_input_grad[0] and module.exact == (True,)
+        found, slopes = module._log_probs(rows, slopes=at_once)
+        ctx.module, ctx.rows = module, rows
+        # Slopes stay doubles: beyond float32 they would be infinite, and a weight of 0 times that is no number.
+        kept = [torch.from_numpy(slopes).reshape(probs.shape).to(probs.device)] if at_once else []
+        ctx.save_for_backward(probs, *kept)
         return _like(probs, found if module.log else np.exp(found), module.num_outputs)
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None]:
-        probs, *slopes = ctx.saved_tensors
-        with torch.no_grad():
-            if slopes:
-                out = grad * slopes[0]
-            else:
-                pulled = ctx.module._pull_back(_as_rows(probs), _as_rows(grad))
-                out = _like(probs, pulled, ctx.module.num_vars)
+        probs, *slopes = ctx.saved_tensors  # an error if somebody has changed the probabilities since
+        if slopes:
+            with torch.no_grad():
+                out = (grad * slopes[0]).to(probs.dtype)
+        else:
+            out = _like(probs, ctx.module._pull_back(ctx.rows, _as_rows(grad)), ctx.module.num_vars)
         if torch.is_grad_enabled():  # create_graph=True: somebody may differentiate the gradient, which depends on both
             out = _NotAgain.apply(out, probs, grad)  # type: ignore[no-untyped-call]
         return out, None
@@ -220,11 +228,12 @@ def _like(model: torch.Tensor, rows: FloatArray, last: int) -> torch.Tensor:
 
 
 def _check(rows: FloatArray) -> None:
-    if rows.size and not (
-        rows.min() >= 0.0 and rows.max() <= 1.0
-    ):  # the least and the largest are NaN if any entry is, and fail the comparison
-        row, variable = (int(i) for i in np.argwhere(~((rows >= 0.0) & (rows <= 1.0)))[0])
-        raise ValueError(f"row {row}, variable {variable}: {rows[row, variable]} is not a probability in [0, 1]")
+    # Read as integers, the doubles from 0 to 1 are those up to that of 1: one pass. The rest, -0.0 too, is looked at.
+    if rows.size and rows.view(np.uint64).max() > np.float64(1.0).view(np.uint64):
+        bad = np.argwhere(~((rows >= 0.0) & (rows <= 1.0)))
+        if len(bad):
+            row, variable = bad[0].tolist()
+            raise ValueError(f"row {row}, variable {variable}: {rows[row, variable]} is not a probability in [0, 1]")
 
 
 def _one_output_each(formulas: DNF | Circuit | Iterable[DNF | Circuit]) -> list[DNF | Circuit]:
@@ -284,44 +293,65 @@ class _Sampled:
     ) -> tuple[FloatArray, bool]:
         """(float64[own variables]: d log P / d p, or d P / d p; whether ``most`` models were enough for epsilon)."""
         prob = row[self.columns]
-        first = successes_needed(epsilon, delta)
-        needed = math.inf
-        while first <= most:
-            pilot = self._draw(prob, first, limit)
+        drawn, needed = successes_needed(epsilon, delta), math.inf
+        while drawn <= most and needed == math.inf:
+            pilot = self._log_slopes(prob, drawn, limit)
             if pilot is None:
-                return np.zeros(len(prob)), True
-            needed = models_needed(pilot.prob, prob, first, epsilon, delta)
-            if needed < math.inf:
                 break
-            first *= 4
-        models = int(min(max(needed, 2), most))
-        found = self._draw(prob, models, limit)
+            slopes, noise = pilot
+            if not log:  # P is estimated too, and its relative error adds to that of the slopes
+                noise = np.append(noise, slopes @ slopes)
+            needed = models_needed(slopes, noise, drawn, epsilon, delta)
+            drawn *= 4
+        models = int(min(max(needed, FEWEST_MODELS), most))
+        found = self._log_slopes(prob, models, limit)
         if found is None:
-            return np.zeros(len(prob)), True
-        spread = (prob > 0.0) & (prob < 1.0)
-        inner = np.where(spread, prob, 0.5)
-        slopes = np.where(spread, (found.prob - inner) / (inner * (1.0 - inner)), 0.0)
-        for v in np.flatnonzero(~spread).tolist():
-            slopes[v] = self._at_the_end(prob, v, found, models, limit)
+            return np.zeros(len(prob)) if log else self._slopes_from_zero(prob, epsilon, limit), True
+        slopes = found[0]
         if not log:  # P and the gradient of log P come from different draws, so their product has no bias either
             other = self._draw(prob, models, limit)
             slopes *= 0.0 if other is None else math.exp(other.log_prob)
         return slopes, needed <= most
 
-    def _at_the_end(self, prob: FloatArray, v: int, here: SampledMarginals, models: int, limit: Limit) -> float:
-        """d log P / d p_v at p_v = 0 or 1, where models all agree in v: (P with v flipped) / P - 1, with a sign.
+    def _log_slopes(self, prob: FloatArray, models: int, limit: Limit) -> tuple[FloatArray, FloatArray] | None:
+        """(d log P / d p, float64[own variables]; the variance of each from a single model); None if P is 0.
+
+        No drawn model may have shown a rare variable, so its variance counts as at least that without the formula.
+        """
+        found = self._draw(prob, models, limit)
+        if found is None:
+            return None
+        spread = (prob > 0.0) & (prob < 1.0)
+        p, q = np.where(spread, prob, 0.5), np.where(spread, found.prob, 0.5)
+        scale = 1.0 / (p * (1.0 - p))
+        slopes = (q - p) * scale
+        # A variable that no clause of a model read has no influence.
+        noise = np.where(q != p, np.maximum(q * (1.0 - q), p * (1.0 - p)) * scale**2, 0.0)
+        for v in np.flatnonzero(~spread).tolist():
+            ratio = self._ratio_at_the_end(prob, v, found, models, limit)
+            slopes[v] = (1.0 - 2.0 * float(prob[v])) * (ratio - 1.0)
+            noise[v] = 3.0 * ratio**2  # two relative variances of about 1 / k each, from FEWEST_MODELS on
+        return slopes, noise
+
+    def _ratio_at_the_end(self, prob: FloatArray, v: int, here: SampledMarginals, models: int, limit: Limit) -> float:
+        """(P with v flipped) / P for p_v = 0 or 1, where models all agree in v. Less 1, it is the slope but for a sign.
 
         The mean number of draws that a success takes is 1 / P(success), so N / k has no bias as an estimate of it, and
         (k - 1) / (N - 1) none as one of P(success); the two are from different draws.
         """
-        flipped = prob.copy()
-        flipped[v] = 1.0 - prob[v]
-        other = self._draw(flipped, models, limit)
-        ratio = 0.0
-        if other is not None:
-            scale = math.exp(other.log_scale - here.log_scale)
-            ratio = scale * (other.successes - 1) / (other.draws - 1) * here.draws / here.successes
-        return (1.0 - 2.0 * float(prob[v])) * (ratio - 1.0)
+        other = self._draw(_flipped(prob, v), models, limit)
+        if other is None:
+            return 0.0
+        scale = math.exp(other.log_scale - here.log_scale)
+        return scale * (other.successes - 1) / (other.draws - 1) * here.draws / here.successes
+
+    def _slopes_from_zero(self, prob: FloatArray, epsilon: float, limit: Limit) -> FloatArray:
+        """float64[own variables]: d P / d p where P is 0. Only a variable that is certain can lift it, by flipping."""
+        out = np.zeros(len(prob))
+        for v in np.flatnonzero((prob == 0.0) | (prob == 1.0)).tolist():
+            found = self._draw(_flipped(prob, v), math.ceil(epsilon**-2) + FEWEST_MODELS, limit)
+            out[v] = 0.0 if found is None else (1.0 - 2.0 * float(prob[v])) * math.exp(found.log_prob)
+        return out
 
     def _draw(self, prob: FloatArray, successes: int, limit: Limit) -> SampledMarginals | None:
         """Draws so many models of the formula; None if it has none."""
@@ -345,22 +375,21 @@ class _Sampled:
         return found
 
 
-def models_needed(posterior: FloatArray, prob: FloatArray, drawn: int, epsilon: float, delta: float) -> float:
+def _flipped(prob: FloatArray, v: int) -> FloatArray:
+    out = prob.copy()
+    out[v] = 1.0 - prob[v]
+    return out
+
+
+def models_needed(slopes: FloatArray, noise: FloatArray, drawn: int, epsilon: float, delta: float) -> float:
     """How many models bring the gradient's root mean square error below epsilon times its length.
 
-    ``posterior`` is P(v | formula) as ``drawn`` models show it. With k models the squared error of the gradient is
-    expected to be V / k, V = sum over v of P(v | formula)(1 - P(v | formula)) / (p_v (1 - p_v))^2. The gradient is at
-    least as long as the one seen, less what the seen one may be off: by Markov's inequality sqrt(V / (drawn delta)) but
-    for delta. Infinity if that is more than half of it: then more must be drawn to tell.
+    ``slopes`` is the gradient as ``drawn`` models show it, ``noise`` what one model adds to its variance. With k models
+    the squared error is expected to be V / k, V the sum of the noise. The gradient is at least as long as the one seen,
+    less what the seen one may be off: by Markov's inequality sqrt(V / (drawn delta)) but for delta. Infinity if that is
+    more than half of it: then more must be drawn to tell.
     """
-    spread = (prob > 0.0) & (prob < 1.0)
-    p, q = prob[spread], posterior[spread]
-    moved = q != p  # a variable that no clause of a model read has no influence
-    scale = 1.0 / (p[moved] * (1.0 - p[moved]))
-    # No drawn model may have shown a rare variable, so its variance counts as at least that without the formula.
-    spread_of = np.maximum(q[moved] * (1.0 - q[moved]), p[moved] * (1.0 - p[moved]))
-    variance = float(np.sum(spread_of * scale**2))
-    length = float(np.sqrt(np.sum((q[moved] - p[moved]) ** 2 * scale**2)))
+    variance, length = float(noise.sum()), float(np.linalg.norm(slopes))
     if variance == 0.0:
         return float(drawn)
     least = length - math.sqrt(variance / (drawn * delta))

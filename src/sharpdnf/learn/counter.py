@@ -222,7 +222,7 @@ class NeuralCounter:
             return -math.inf, 0.0, f"none: the formula is unlike those the network was trained on, because {unlike}"
         low, high = self.residuals.interval(log_prob, Hardness.of(dnf), delta)
         if low == -math.inf:
-            return low, 0.0, "none: too few held-out formulas were like this one"
+            return low, 0.0, f"none: too few held-out formulas were like this one for a delta of {delta:g}"
         return low, high, NOT_A_GUARANTEE
 
 

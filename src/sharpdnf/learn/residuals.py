@@ -17,6 +17,9 @@ import numpy as np
 from sharpdnf.dnf import DNF
 from sharpdnf.errors import CheckpointError
 
+FEWEST = 40
+"""A cell with fewer residuals than this takes those of a larger one, and is then widened to cover at least its own."""
+
 
 @dataclass(frozen=True, slots=True)
 class Hardness:
@@ -55,9 +58,14 @@ class Residuals:
         return tuple(len(edge) + 1 for edge in self.edges)
 
     def interval(self, log_prob: float, hardness: Hardness, delta: float) -> tuple[float, float]:
-        """(log lower, log upper) that held for a share 1 - delta of alike held-out formulas; (-inf, 0) if unknown."""
-        quantiles = self.quantiles[cell_of(self.edges, hardness, log_prob)]
-        if quantiles is None:
+        """(log lower, log upper) that held for a share 1 - delta of alike held-out formulas; (-inf, 0) if unknown.
+
+        From k residuals, the least and the largest hold for 1 - 2 / (k + 1) of new formulas: less delta is not earned.
+        """
+        cell = cell_of(self.edges, hardness, log_prob)
+        quantiles = self.quantiles[cell]
+        least_delta = max(2.0 / (max(self.counts[cell], FEWEST) + 1), 2.0 * self.levels[0])
+        if quantiles is None or delta < least_delta:
             return -math.inf, 0.0
         low, high = np.interp([delta / 2, 1 - delta / 2], self.levels, quantiles)
         return min(log_prob + float(min(low, 0.0)), 0.0), min(log_prob + float(max(high, 0.0)), 0.0)

@@ -14,7 +14,7 @@ import numpy as np
 
 from sharpdnf.dnf import FloatArray
 from sharpdnf.errors import needs_extra
-from sharpdnf.learn.residuals import Hardness, Residuals, cell_of
+from sharpdnf.learn.residuals import FEWEST, Hardness, Residuals, cell_of
 from sharpdnf.paper.measure import Measurer, Say, measure_set, open_labels
 from sharpdnf.paper.records import Row, read_records
 from sharpdnf.paper.sets import draw, member, subset
@@ -22,8 +22,6 @@ from sharpdnf.paper.sets import draw, member, subset
 LEVELS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.975, 0.99, 0.995)
 EDGES = ((100.0, 1000.0, 5000.0), (0.15, 0.6), (12.0, 120.0), (-30.0, -12.0, -5.0, -2.5, -1.0, -0.3, -0.05))
 """Where the axes are cut: variables, share of the most frequent one, overlap, estimated log probability."""
-FEWEST = 40
-"""A cell with fewer residuals than this takes those of a larger one, and is then widened to cover at least its own."""
 LARGER_CELLS = ((0, 1, 2, 3), (0, 1, 3), (0, 3), (1, 3), (3,))
 """The axes in which formulas must be alike, from strict to loose: the first that finds enough of them is taken."""
 CALIBRATION: dict[str, dict[str, int]] = {
