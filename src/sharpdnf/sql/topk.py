@@ -110,9 +110,9 @@ def _first_round(
     the counts and which answers are surely in and out.
 
     Most answers are out before they are counted: by their bounds, or as soon as k others are surely better than they
-    can be. A threshold that leaves few out is asked of all at once, as bounds would cost more than they save; those that
-    were drawn get them then, so that an answer is told the same whatever the others in its batch are like. All parts
-    have one seed, so that it does not matter in which part an answer is counted.
+    can be. A threshold that leaves few out is asked of all at once, as bounds would cost more than they save; those
+    that were drawn get them then, so that an answer is told the same whatever the others in its batch are like. All
+    parts have one seed, so that it does not matter in which part an answer is counted.
     """
     assert asked.numbers is not None, "the numbers of the answers decide their draws"
     numbers = asked.numbers
