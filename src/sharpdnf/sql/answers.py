@@ -61,7 +61,7 @@ def unique_names(names: Sequence[str]) -> list[str]:
 class Answers:
     """One row per answer: its columns, then prob, lower, upper, guarantee, engine, num_clauses."""
 
-    has_lineage = True
+    _has_lineage = True
     """Whether the rows of this class of answers have a lineage that can be asked about in this process."""
 
     def __init__(
@@ -292,7 +292,7 @@ class Answers:
         with needs_extra("learning from answers", "neural"):
             from sharpdnf.sql.module import AnswersModule, uncertain_rows
 
-        if not self.has_lineage or self.given:
+        if not self._has_lineage or self.given:
             raise SQLError("module() needs the lineage of the answers themselves: ask without evidence, for the rows")
         lineages = self._lineages()
         numbers = uncertain_rows(lineages)
@@ -304,7 +304,7 @@ class Answers:
         from sharpdnf.sql.whatif import WhatIf
 
         self._check(index)
-        if not self.has_lineage or self.given:
+        if not self._has_lineage or self.given:
             raise SQLError(
                 "what if, and which rows matter, can be asked of answers that have a lineage of their own: ask without "
                 "evidence, and for rows rather than for aggregates of them"

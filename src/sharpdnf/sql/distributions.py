@@ -203,7 +203,7 @@ class Distribution:
 class AggregateAnswers(Answers):
     """One row a group: its columns, mean, standard deviation and quantiles of each aggregate, then prob."""
 
-    has_lineage = False
+    _has_lineage = False
 
     def __init__(
         self,

@@ -265,7 +265,7 @@ class Sandbox:
 class SandboxAnswers(Answers):
     """Answers whose lineage stays in the worker."""
 
-    has_lineage = False
+    _has_lineage = False
 
     def __init__(self, sandbox: Sandbox, said: dict[str, Any], table: pa.Table, generation: int) -> None:
         self.labels = tuple(str(label) for label in said["labels"])

@@ -226,7 +226,7 @@ def _expected(sums: FloatArray, plan: Plan) -> list[Expected]:
 class SummedAnswers(Answers):
     """Expected values that the database added up: one answer, or one a group."""
 
-    has_lineage = False
+    _has_lineage = False
 
     def __init__(
         self, plan: Plan, columns: list[pa.ChunkedArray], counts: Counts, expected: list[tuple[int, Expected]],
