@@ -181,6 +181,34 @@ def test_reasons_and_lineage_are_fetched(session: Any) -> None:
         assert sorted(got.lineage(1).names) == sorted(want.lineage(1).names)
 
 
+def test_what_if_and_a_layer_ask_about_lineage_that_is_fetched(session: Any) -> None:
+    """Of negations, too, whose clauses are over events; one job brings the lineage of all answers."""
+    spark, duck = both(session, graph(60))
+    with spark, duck:
+        for sql in ("SELECT x.a FROM e x JOIN e y ON x.b = y.a", "SELECT a FROM e EXCEPT SELECT b FROM e"):
+            got, want = (db.sql(sql, guarantee="exact") for db in (spark, duck))
+            assert len(got) == len(want) > 1
+            one, other = got.what_if(1), want.what_if(1)
+            assert one.exact and one.rows.tolist() == other.rows.tolist() and len(one.rows) > 1
+            change = {int(row): 0.5 for row in one.rows[:2]}
+            assert one(change).prob == pytest.approx(other(change).prob, rel=1e-12)
+            assert one(change).prob != pytest.approx(got.prob[1])
+            assert one.influences().values == pytest.approx(other.influences().values, rel=1e-9)
+            first, second = got.clause_rows(1, 100), want.clause_rows(1, 100)
+            assert (first and sorted(first)) == (second and sorted(second)), "a circuit has none"
+            layer = got.module()
+            assert layer.rows == want.module().rows
+            assert layer().exp().tolist() == pytest.approx(want.prob.tolist(), rel=1e-9)
+        session.conf.set("spark.sharpdnf.mostFetched", "1")
+        try:
+            with pytest.raises(SQLError, match=r"has \d+ clauses, and no more than 1 are fetched.*fewer answers"):
+                spark.sql(sql).module()
+        finally:
+            session.conf.unset("spark.sharpdnf.mostFetched")
+        with pytest.raises(SQLError, match="ask without evidence"):
+            spark.sql(sql, given="SELECT 1 FROM e WHERE a = 1").what_if(0)
+
+
 def test_a_frame_can_be_computed_again_when_its_answers_are_forgotten(session: Any) -> None:
     """As after the loss of an executor: the rows of the candidates must still be there."""
     with connect(session) as db:

@@ -174,3 +174,30 @@ def test_only_what_may_be_best_is_counted(monkeypatch: pytest.MonkeyPatch) -> No
     counted.clear()
     counts, kept = topk.decide(batch, (), 5, descending=False, options=Options(rng=1))
     assert sorted(kept.tolist()) == sorted(np.argsort(truth)[:5].tolist())
+
+
+def test_an_answer_is_told_the_same_whatever_others_are_in_its_batch() -> None:
+    """As on Spark, where each partition decides about its own answers: first those that bounds leave out, then those
+    that they do not, some of them over exclusive rows."""
+    rng = np.random.default_rng(5)
+    formulas = []
+    for number in range(24):
+        likely = 0.02 if number < 8 else 0.5
+        clauses = [[int(v) + 1 for v in rng.choice(30, 3, replace=False)] for _ in range(25)]
+        if number >= 8 and number % 3 == 0:
+            clauses[0][0] *= -1
+        formulas.append(DNF.from_clauses(clauses, prob=np.full(30, likely), num_vars=30))
+    formulas[5] = formulas[20]
+    cuts = (Cut(">", 0.3),)
+    asked = Options(engine="sampling", epsilon=0.2, rng=3)
+
+    def told(numbers: np.ndarray) -> dict[int, tuple[float, ...]]:
+        batch = Batch.of([formulas[i] for i in numbers])
+        counts, kept = topk.decide(
+            batch, cuts, None, descending=True, options=asked.replace(numbers=numbers), among=len(formulas)
+        )
+        return {int(numbers[i]): (counts.prob[i], counts.lower[i], counts.upper[i]) for i in kept}
+
+    whole = told(np.arange(24))
+    parts = [told(part) for part in np.split(np.arange(24), [7, 8, 13])]
+    assert len(whole) > 10 and {number: row for part in parts for number, row in part.items()} == whole

@@ -16,8 +16,9 @@ from sharpdnf.errors import SQLError, did_you_mean, needs_extra
 from sharpdnf.sql.backends.columns import readable
 from sharpdnf.sql.backends.protocol import Clauses, LineageRows
 from sharpdnf.sql.counting import Counts
-from sharpdnf.sql.emit.circuit_batch import AnyFormulas, CircuitFormulas
+from sharpdnf.sql.emit.circuit_batch import AnyFormulas, CircuitFormulas, Circuits
 from sharpdnf.sql.emit.lineage import Rows
+from sharpdnf.sql.emit.tails import Tails
 from sharpdnf.sql.expected import Expected
 from sharpdnf.sql.explain import circuit_shares, influences, shares
 from sharpdnf.sql.lineage_picture import to_dot, to_json, to_svg
@@ -59,6 +60,9 @@ def unique_names(names: Sequence[str]) -> list[str]:
 
 class Answers:
     """One row per answer: its columns, then prob, lower, upper, guarantee, engine, num_clauses."""
+
+    _has_lineage = True
+    """Whether the rows of this class of answers have a lineage that can be asked about in this process."""
 
     def __init__(
         self,
@@ -238,11 +242,15 @@ class Answers:
         assert not isinstance(self._formulas, CircuitFormulas)
         return self._renumbered(self._formulas.batch[number], self._formulas.row_of_var)
 
+    def _circuits(self, index: int) -> tuple[Circuits | Tails, int] | None:
+        """A batch of circuits and the place of an answer's in it; None where the lineage is a DNF."""
+        number = int(self._formula_of_answer[index])
+        return (self._formulas.batch, number) if isinstance(self._formulas, CircuitFormulas) and number >= 0 else None
+
     def _circuit(self, index: int) -> tuple[Circuit, IntArray] | None:
         """The circuit of an answer over its own variables and the uncertain row of each; None where it is a DNF."""
-        if not isinstance(self._formulas, CircuitFormulas):
-            return None
-        return self._formulas.batch.circuit(int(self._formula_of_answer[index]))
+        found = self._circuits(index)
+        return None if found is None else found[0].circuit(found[1])
 
     @staticmethod
     def _renumbered(whole: DNF, row_of_var: IntArray) -> tuple[DNF, IntArray]:
@@ -284,9 +292,9 @@ class Answers:
         with needs_extra("learning from answers", "neural"):
             from sharpdnf.sql.module import AnswersModule, uncertain_rows
 
-        if type(self) is not Answers or self.given:
+        if not self._has_lineage or self.given:
             raise SQLError("module() needs the lineage of the answers themselves: ask without evidence, for the rows")
-        lineages = [self._lineage(index) for index in range(len(self))]
+        lineages = self._lineages()
         numbers = uncertain_rows(lineages)
         names = self._database.row_names(numbers, self._reading)
         return AnswersModule(lineages, numbers, names, self._known, **options)
@@ -296,14 +304,14 @@ class Answers:
         from sharpdnf.sql.whatif import WhatIf
 
         self._check(index)
-        if type(self) is not Answers or self.given:
+        if not self._has_lineage or self.given:
             raise SQLError(
                 "what if, and which rows matter, can be asked of answers that have a lineage of their own: ask without "
                 "evidence, and for rows rather than for aggregates of them"
             )
-        number = int(self._formula_of_answer[index])
-        if isinstance(self._formulas, CircuitFormulas) and number >= 0:
-            return WhatIf.of_circuit(self._formulas.batch, number, self._known)
+        circuits = self._circuits(index)
+        if circuits is not None:
+            return WhatIf.of_circuit(*circuits, self._known)
         clauses = self._clauses(index)
         if isinstance(clauses, bool):
             raise SQLError("this answer depends on no uncertain row: there is nothing to change")
@@ -312,19 +320,16 @@ class Answers:
     def clause_rows(self, index: int, most: int) -> list[list[int]] | None:
         """The numbers of the uncertain rows of the first ``most`` clauses; None where the lineage is a circuit."""
         self._check(index)
-        clauses = None if isinstance(self._formulas, CircuitFormulas) else self._clauses(index)
+        clauses = self._clauses(index) if self._circuits(index) is None else None
         if clauses is None or isinstance(clauses, bool):
             return None
         ends = clauses.indptr[: most + 1].tolist()
         rows = (clauses.literals[: ends[-1]] >> 1).tolist()
         return [rows[a:b] for a, b in pairwise(ends)]
 
-    def _lineage(self, index: int) -> Lineage:
-        """What an answer needs, in terms of the numbers of uncertain rows; negation makes it a circuit."""
-        number = int(self._formula_of_answer[index])
-        if isinstance(self._formulas, CircuitFormulas) and number >= 0:
-            return self._formulas.batch.circuit(number)
-        return self._clauses(index)
+    def _lineages(self) -> list[Lineage]:
+        """What each answer needs, in terms of the numbers of uncertain rows; negation makes it a circuit."""
+        return [self._circuit(index) or self._clauses(index) for index in range(len(self))]
 
     def _clauses(self, index: int) -> Clauses | bool:
         """What an answer needs, as clauses over uncertain rows; True or False if it does not depend on them."""

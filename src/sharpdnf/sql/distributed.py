@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sharpdnf.circuit import Circuit
 from sharpdnf.dnf import DNF, IntArray
 from sharpdnf.engines.front import make_seed
+from sharpdnf.errors import SQLError
 from sharpdnf.sql.absorbed import LEAST
 from sharpdnf.sql.answers import COLUMNS, Answers, unique_names
 from sharpdnf.sql.backends.protocol import Clauses, Placed
 from sharpdnf.sql.counting import Counts, Options
 from sharpdnf.sql.distributed_choice import NEAR, collected_answers, counts_in, kept_with, shown_answers, with_choice
 from sharpdnf.sql.distributed_lineage import MANY, MOST, Stage, sent, setting, sorted_by_answer
+from sharpdnf.sql.emit.circuit_batch import Circuits
 from sharpdnf.sql.emit.events import Events
 from sharpdnf.sql.emit.lineage import Formulas, Rows, build
 from sharpdnf.sql.expected import Expected, Several
@@ -35,7 +36,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from sharpdnf.sql.database import ProbDB
+    from sharpdnf.sql.module import Lineage
 
+FETCHED = "spark.sharpdnf.mostFetched", 1_000_000
+"""The setting of Spark that limits how many clauses are brought here at once, and its usual value."""
 SURVEY = "part long, answers long, large string, several long, most long"
 
 
@@ -100,6 +104,7 @@ class SparkAnswers(Answers):
         self._formulas = None  # type: ignore[assignment]
         self._frame: DataFrame | None = None
         self._table: pa.Table | None = None
+        self._fetched: dict[int, Clauses] = {}
 
     def choose(self, options: Options) -> None:
         """Finds out which answers are counted at all, where LIMIT says so."""
@@ -176,29 +181,59 @@ class SparkAnswers(Answers):
     def __repr__(self) -> str:
         return f"SparkAnswers({', '.join(self.labels)}; prob, lower, upper; spark() is a DataFrame)"
 
+    def _fetch(self, numbers: IntArray) -> None:
+        """Brings the clauses of these answers here, in one job; those that are here are not fetched again."""
+        missing = np.setdiff1d(numbers, list(self._fetched))
+        if not len(missing):
+            return
+        backend: Any = self._database.backend
+        size = int(self.num_clauses[np.isin(self._numbers, missing)].sum())
+        most = setting(backend.connection, FETCHED)
+        if size > most:
+            raise SQLError(
+                f"this lineage has {size} clauses, and no more than {most} are fetched from the executors: ask for "
+                f"fewer answers, with WHERE or LIMIT, or set {FETCHED[0]} higher if the memory here allows"
+            )
+        work = replace(self._work, wanted=missing)
+        schema = "_number long, rows array<int>"
+        table = backend.collected(self._lineage_rows.mapInArrow(work.clauses, schema)).combine_chunks()
+        rows, number = table.column("rows").combine_chunks(), table.column("_number").to_numpy()
+        sizes = rows.value_lengths().to_numpy(zero_copy_only=False)
+        ends = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        whole = Clauses(ends, (2 * rows.flatten().to_numpy()).astype(np.int32))
+        order = np.argsort(number, kind="stable")
+        starts, stops = (np.searchsorted(number[order], missing, side=side) for side in ("left", "right"))
+        for answer, start, stop in zip(missing.tolist(), starts, stops, strict=True):
+            self._fetched[answer] = whole.take(order[start:stop])
+
+    @property
+    def _numbers(self) -> IntArray:
+        """int64[answers]: the number of each answer among all of the query."""
+        return np.asarray(self._here().column("_number").to_numpy(), dtype=np.int64)
+
     def _clauses(self, index: int) -> Clauses:
         """The clauses of one answer, fetched from where they are."""
         self._check(index)
-        number = self._here().column("_number")[index].as_py()
-        work = replace(self._work, wanted=number)
-        backend: Any = self._database.backend
-        table = backend.collected(self._lineage_rows.mapInArrow(work.clauses, "rows array<int>"))
-        clauses = table.column("rows").to_pylist()
-        ends = np.cumsum([0, *(len(clause) for clause in clauses)]).astype(np.int64)
-        return Clauses(ends, np.array([2 * row for clause in clauses for row in clause], dtype=np.int32))
+        number = int(self._numbers[index])
+        self._fetch(np.array([number]))
+        return self._fetched[number]
+
+    def _lineages(self) -> list[Lineage]:
+        self._fetch(self._numbers)
+        return super()._lineages()
 
     def _formula(self, index: int) -> tuple[DNF, Any]:
         clauses = self._clauses(index)
         formulas: Formulas = build(clauses, np.array([0, len(clauses)]), self._known)
         return self._renumbered(formulas.batch[0], formulas.row_of_var)
 
-    def _circuit(self, index: int) -> tuple[Circuit, IntArray] | None:
+    def _circuits(self, index: int) -> tuple[Circuits, int] | None:
         if self._events is None:
             return None
         clauses, events = self._clauses(index), self._events.branch()
         gates = events.gates.clauses(clauses, events.gate_of)
         output = events.gates.one_of(np.array([0, len(clauses)]), gates)
-        return events.gates.circuit(output, self._known)
+        return Circuits(events.gates, output, self._known), 0
 
     def unpersist(self) -> None:
         """Frees what the executors keep of these answers; they cannot be looked at any more if they were not

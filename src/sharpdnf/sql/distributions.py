@@ -203,6 +203,8 @@ class Distribution:
 class AggregateAnswers(Answers):
     """One row a group: its columns, mean, standard deviation and quantiles of each aggregate, then prob."""
 
+    _has_lineage = False
+
     def __init__(
         self,
         labels: tuple[str, ...],

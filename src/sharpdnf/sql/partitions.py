@@ -98,8 +98,8 @@ class Work:
     """Clauses of an answer from which on superfluous ones are dropped before they are moved."""
     firsts: tuple[int, ...] = ()
     """The number of the first answer of each partition."""
-    wanted: int | None = None
-    """The number of the one answer whose clauses are asked for."""
+    wanted: IntArray | None = None
+    """The numbers of the answers whose clauses are asked for."""
     cuts: tuple[Cut, ...] = ()
     """HAVING prob(): only the answers that pass are wanted, and counted as far as that needs."""
     descending: bool = True
@@ -247,15 +247,18 @@ class Work:
         return [*RESULT, *near, *values]
 
     def clauses(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The uncertain rows of each clause of the answer that is wanted."""
+        """The clauses of the answers that are wanted: the number of the answer, and the uncertain rows or events."""
         import pyarrow as pa
 
+        assert self.wanted is not None
         for found, formulas, numbers in self._numbered(batches):
-            for place in np.flatnonzero(numbers == self.wanted):
-                answer = formulas.possible[place]
-                mine = found.clauses.take(np.arange(found.indptr[answer], found.indptr[answer + 1]))
-                yield pa.record_batch({"rows": pa.ListArray.from_arrays(mine.indptr.astype(np.int32),
-                                                                        pa.array(mine.literals >> 1))})  # fmt: skip
+            number_of_answer = np.full(len(found.indptr) - 1, -1, dtype=np.int64)
+            number_of_answer[formulas.possible] = numbers
+            number = np.repeat(number_of_answer, np.diff(found.indptr))
+            places = np.flatnonzero(np.isin(number, self.wanted))
+            mine = found.clauses.take(places)
+            rows = pa.ListArray.from_arrays(mine.indptr.astype(np.int32), pa.array(mine.literals >> 1))
+            yield pa.record_batch({"_number": number[places], "rows": rows})
 
 
 def count_columns(counts: Counts) -> dict[str, Any]:

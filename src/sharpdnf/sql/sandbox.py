@@ -265,6 +265,8 @@ class Sandbox:
 class SandboxAnswers(Answers):
     """Answers whose lineage stays in the worker."""
 
+    _has_lineage = False
+
     def __init__(self, sandbox: Sandbox, said: dict[str, Any], table: pa.Table, generation: int) -> None:
         self.labels = tuple(str(label) for label in said["labels"])
         self._sandbox, self._number, self._generation = sandbox, int(said["number"]), generation

@@ -226,6 +226,8 @@ def _expected(sums: FloatArray, plan: Plan) -> list[Expected]:
 class SummedAnswers(Answers):
     """Expected values that the database added up: one answer, or one a group."""
 
+    _has_lineage = False
+
     def __init__(
         self, plan: Plan, columns: list[pa.ChunkedArray], counts: Counts, expected: list[tuple[int, Expected]],
         rows: IntArray, database: ProbDB, route: Route,

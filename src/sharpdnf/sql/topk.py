@@ -110,13 +110,16 @@ def _first_round(
     the counts and which answers are surely in and out.
 
     Most answers are out before they are counted: by their bounds, or as soon as k others are surely better than they
-    can be. A threshold that leaves few out is asked of all at once, as bounds would cost more than they save. All parts
-    have one seed, so that it does not matter in which part an answer is counted.
+    can be. A threshold that leaves few out is asked of all at once, as bounds would cost more than they save; those
+    that were drawn get them then, so that an answer is told the same whatever the others in its batch are like. All
+    parts have one seed, so that it does not matter in which part an answer is counted.
     """
     assert asked.numbers is not None, "the numbers of the answers decide their draws"
     numbers = asked.numbers
     if limit is None and not _leaves_out(batch, cuts):
         counts = count_batch(batch, asked)
+        drawn = np.flatnonzero(counts.guarantee != "exact")
+        _narrow(counts, drawn, *free_bounds(_some(batch, drawn)))
         reached[:] = asked.epsilon
         return counts, *verdict(counts, cuts, limit, descending=descending)
     counts = uncounted(batch)
@@ -157,13 +160,14 @@ def free_bounds(batch: Answered) -> tuple[FloatArray, FloatArray]:
         return batch.lower, batch.upper
     if not isinstance(batch, Batch) or not count:
         return np.zeros(count), np.ones(count)
-    prob, starts = np.exp(batch.dnf.clause_log_probs()), batch.formula_indptr[:-1]
-    lower = np.maximum.reduceat(prob, starts)
-    if bool((batch.dnf.literals & 1).any()):
-        upper = np.add.reduceat(prob, starts)
-    else:
-        with np.errstate(divide="ignore"):  # a clause that is certain
-            upper = -np.expm1(np.add.reduceat(np.log1p(-np.minimum(prob, 1.0)), starts))
+    dnf, starts = batch.dnf, batch.formula_indptr[:-1]
+    prob = np.exp(dnf.clause_log_probs())
+    lower, upper = np.maximum.reduceat(prob, starts), np.add.reduceat(prob, starts)
+    negations = np.concatenate([[0], np.cumsum(dnf.literals & 1)])[dnf.indptr[batch.formula_indptr]]
+    positive = np.diff(negations) == 0  # of each answer: which others are in the batch must not change its bounds
+    with np.errstate(divide="ignore"):  # a clause that is certain
+        correlated = -np.expm1(np.add.reduceat(np.log1p(-np.minimum(prob, 1.0)), starts))
+    upper[positive] = correlated[positive]
     return lower * (1.0 - SLACK), np.minimum(upper * (1.0 + SLACK), 1.0)
 
 
@@ -190,8 +194,13 @@ def _update(counts: Counts, found: Counts, where: IntArray) -> None:
     estimates replace the old ones, as they are the finest."""
     for name in ("prob", "guarantee", "engine", "met"):
         getattr(counts, name)[where] = getattr(found, name)
-    counts.lower[where] = np.maximum(counts.lower[where], found.lower)
-    counts.upper[where] = np.minimum(counts.upper[where], found.upper)
+    _narrow(counts, where, found.lower, found.upper)
+
+
+def _narrow(counts: Counts, where: IntArray, lower: FloatArray, upper: FloatArray) -> None:
+    """Intersects intervals with others that hold, too."""
+    counts.lower[where] = np.maximum(counts.lower[where], lower)
+    counts.upper[where] = np.minimum(counts.upper[where], upper)
     counts.prob[where] = np.clip(counts.prob[where], counts.lower[where], counts.upper[where])
 
 

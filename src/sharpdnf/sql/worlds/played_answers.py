@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 class WorldAnswers(Answers):
     """One row per answer, as in ``Answers``; ``num_clauses`` is 0, as there is no lineage."""
 
+    _has_lineage = False
+
     def __init__(
         self, labels: tuple[str, ...], values: pa.Table, counts: Counts, played: Played, database: ProbDB, route: Route
     ) -> None:
