@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from oracle import ANY_PROBS, dnfs, enumerate_fraction, enumerate_log_prob, log_fraction, random_dnf
 
-from sharpdnf import DNF
+from sharpdnf import DNF, count
 from sharpdnf.simplify import simplify
 
 pytestmark = pytest.mark.native
@@ -126,3 +126,19 @@ def best_of(call: object, repeats: int = 30) -> float:
         call()  # type: ignore[operator]
         best = min(best, time.perf_counter() - start)
     return best
+
+
+def test_a_component_next_to_certain_keeps_the_digits_of_its_complement() -> None:
+    """1 - P is 2e-33: bounds of P that agree to the last digit say nothing of it."""
+    clauses = [
+        [1, -6, -8, -10, 12, 14], [-4, -6, 8, 10, -15, -17], [-1, 3, -7, -12, 14, -18], [11, 13, 16], [11, -13, 16],
+        [-2, -3, -5, 6, 7, 8, -9, 10, -18], [2, -5, -9], [3, 7, -18], [-2, -4, 5, -9, -11, -13, 15, -16, 17],
+        [4, -15, -17], [1, -12, -14], [-7], [5, -7, 14],
+    ]  # fmt: skip
+    sure, rare, rarer, low = 1 - 2**-53, 1e-140, 1e-200, 1e-5
+    prob = [0.5, sure, sure, 0.5, rare, rarer, 0.5, 0.5, rare, low, 0.5, rare, rare, 0.5, rare, low, low, rarer]
+    dnf = DNF.from_clauses(clauses, prob)
+    found = count(dnf, guarantee="exact")
+    truth = log_fraction(1 - enumerate_fraction(dnf))
+    assert found.log_complement == pytest.approx(truth, rel=1e-9)
+    assert found.log_complement_lower <= truth <= found.log_complement_upper

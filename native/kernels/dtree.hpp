@@ -43,6 +43,7 @@ struct DTreeOptions {
 struct DTreeResult {
     Bounds bounds = Bounds::unknown();
     bool exact = false;
+    bool complement_exact = false;  // whether 1 - P has as many digits; near P = 1 the bounds of P say little of it
     int64_t nodes = 0;
     const char *stopped = "done";
 };
@@ -94,6 +95,7 @@ class DTree {
         DTreeResult out;
         out.bounds = root.bounds;
         out.exact = root.closed || (!options_.compile && close(kCloseEnough));
+        out.complement_exact = root.closed || (out.exact && complement_known());
         out.nodes = expansions_;
         out.stopped = in_time ? "done" : stopped_;
         return out;

@@ -391,7 +391,7 @@ class Simplifier {
         DTree tree(part_.view(), options);
         const DTreeResult result = tree.run();
         mu = result.bounds;
-        return result.exact;
+        return result.exact && result.complement_exact;  // else the engine that comes after knows 1 - P better
     }
     Bounds term(const int32_t *first, const int32_t *last) const {
         return Bounds::about(product(first, last, [this](int32_t lit) { return g_.literal_prob(lit); }),
