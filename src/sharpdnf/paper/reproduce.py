@@ -40,7 +40,7 @@ SUBSETS: dict[str, dict[str, int]] = {
     "paper": {
         "train": 327,
         "structure": 1308,
-        "size-10000": 116,
+        "size-10000": 348,
         "size-15000": 116,
         "fully-privileged": 327,
         "uniform": 327,
