@@ -55,6 +55,11 @@ def test_a_layer_computes_what_the_query_says(query: str) -> None:
     assert layer(batch).dtype == torch.float32
 
 
+def test_no_answers_are_nothing_to_learn() -> None:
+    with pytest.raises(SQLError, match="no answers"):
+        database().sql("SELECT a FROM edge WHERE a > 7").module()
+
+
 @pytest.mark.parametrize("query", QUERIES[:5])
 def test_gradcheck(query: str) -> None:
     layer = database().sql(query).module()

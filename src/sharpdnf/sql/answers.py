@@ -294,6 +294,8 @@ class Answers:
 
         if not self._has_lineage or self.given:
             raise SQLError("module() needs the lineage of the answers themselves: ask without evidence, for the rows")
+        if not len(self):
+            raise SQLError("the query has no answers, so there is no probability to learn: ask for known ones")
         lineages = self._lineages()
         numbers = uncertain_rows(lineages)
         names = self._database.row_names(numbers, self._reading)
