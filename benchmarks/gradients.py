@@ -5,8 +5,9 @@ benchmarks/results/gradients.csv, a row for each set of formulas and batch. Proc
 of five repeats; both modules take probabilities in float32 and return log P with gradients. KLay is measured in its
 default, the log semiring ("klay"), and in plain probabilities whose logarithm is taken at the end ("klay_real"), which
 is faster and ends at 1e-38; without torch.compile, which took minutes a circuit on a processor. The errors are the
-largest of log P and of the gradients, against doubles. To reach: 10 times KLay, forwards and backwards; of small
-formulas and single rows what is measured is torch's own calls, about 0.2 ms.
+largest of log P and of the gradients, against doubles. To reach: 10 times KLay, forwards and backwards. No layer
+written in Python takes less than "torch", a function that does nothing in either direction: where even that would be
+less than 10 times as fast as KLay, the formula is too small for the mark.
 """
 
 from __future__ import annotations
@@ -62,6 +63,20 @@ CASES: dict[str, Callable[[], list[DNF]]] = {
     "random, 30 variables, 25 clauses of 3": lambda: random_formulas(1, 30, 25, 3),
     "20 outputs, 20 variables, 10 clauses of 3 each": lambda: random_formulas(20, 20, 10, 3),
 }
+
+
+class Nothing(torch.autograd.Function):
+    """The least that a layer costs: one output and one gradient, both zero, of the right shapes."""
+
+    @staticmethod
+    def forward(ctx: Any, probs: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(probs)
+        return probs.new_zeros(len(probs), 1)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
+        (probs,) = ctx.saved_tensors
+        return torch.zeros_like(probs)
 
 
 def klay_circuit(formulas: list[DNF]) -> Any:
@@ -128,13 +143,14 @@ def main() -> None:
             ours = measured(module, probs)
             theirs = measured(lambda p, m=log: m(p.log(), (-p).log1p()), probs)
             plain = measured(lambda p, m=real: m(p, 1.0 - p).log(), probs)
+            least = measured(Nothing.apply, probs)
             truth = probs.double().requires_grad_()
             exact = module(truth)
             exact.sum().backward()
             row: dict[str, object] = {"formulas": name, "rows": batch}
             row |= {"nodes": module.extra_repr().split(", ")[2].split()[0], "klay_nodes": circuit.nb_nodes()}
             for what in ("forward", "both"):
-                for who, found in (("", ours), ("klay_", theirs), ("klay_real_", plain)):
+                for who, found in (("", ours), ("klay_", theirs), ("klay_real_", plain), ("torch_", least)):
                     row[f"{who}{what}_ms"] = round(1e3 * found[what], 4)
                 row[f"{what}_ratio"] = round(theirs[what] / ours[what], 1)
                 row[f"{what}_real_ratio"] = round(plain[what] / ours[what], 1)
@@ -147,8 +163,10 @@ def main() -> None:
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
-    least = min(float(str(row[f"{what}_ratio"])) for row in rows for what in ("forward", "both"))
-    print(f"least ratio {least} (to reach: {TARGET}): {'met' if least >= TARGET else 'MISSED'}")
+    for what in ("forward", "both"):
+        ratios = {f"{row['formulas']}, {row['rows']} rows": float(str(row[f"{what}_ratio"])) for row in rows}
+        missed = [f"{name} ({ratio})" for name, ratio in ratios.items() if ratio < TARGET]
+        print(f"{what}: to reach {TARGET}, least {min(ratios.values())}; missed: {'; '.join(missed) or 'none'}")
 
 
 if __name__ == "__main__":

@@ -19,6 +19,8 @@ from sharpdnf.dnf import FloatArray, LitArray
 from sharpdnf.estimate import Limit
 
 FALSE, TRUE, TERM, OR, AND, SHANNON = range(6)
+NO_WEIGHTS: FloatArray = np.empty(0)
+"""Given as weights of outputs: each of them weighs 1."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,7 +83,8 @@ class Compiled:
 
     def _batch(self, rows: FloatArray, *, slopes: bool, of_log: bool, threads: int) -> tuple[FloatArray, FloatArray]:
         root = np.array([self.num_nodes - 1], dtype=np.int32)
-        return self.batch(root, rows, np.ones((len(rows), 1)) if slopes else None, of_log=of_log, threads=threads)
+        found, gradient, _ = self.batch(root, rows, NO_WEIGHTS if slopes else None, of_log=of_log, threads=threads)
+        return found, gradient
 
     def batch(
         self,
@@ -91,16 +94,18 @@ class Compiled:
         *,
         of_log: bool = True,
         threads: int = 1,
-    ) -> tuple[FloatArray, FloatArray]:
-        """(log P of the nodes ``outputs``, slopes), flat, under ``rows`` of probabilities, float64[k, n].
+    ) -> tuple[FloatArray, FloatArray, float]:
+        """(log P of the nodes ``outputs``, slopes, the largest absolute value of the slopes) under ``rows`` of
+        probabilities, float64[k, n]. The arrays are flat.
 
-        With ``weights``, float64[k, outputs], the slopes are float64[k n]: the sums over the outputs of weight times
-        d log P / d prob, or d P / d prob unless ``of_log``. A log P of minus infinity adds nothing.
+        With ``weights``, float64[k, outputs], or NO_WEIGHTS where each is 1, the slopes are float64[k n]: the sums over
+        the outputs of weight times d log P / d prob, or d P / d prob unless ``of_log``. A log P of minus infinity adds
+        nothing.
         """
-        flat = np.empty(0) if weights is None else np.ascontiguousarray(weights, dtype=np.float64).ravel()
-        count, num_vars = rows.shape
+        wanted, (count, num_vars) = weights is not None, rows.shape
+        flat = NO_WEIGHTS if weights is None else weights.ravel()
         return _native.compiled_batch(
-            *self._arrays, outputs, rows.ravel(), count, num_vars, flat, weights is not None, of_log, threads
+            *self._arrays, outputs, rows.ravel(), count, num_vars, flat, wanted, of_log, threads
         )
 
     def marginals(self, prob: npt.ArrayLike) -> FloatArray:

@@ -23,7 +23,7 @@ import torch
 from sharpdnf.circuit import Circuit
 from sharpdnf.circuit_analysis import possible_cover
 from sharpdnf.circuit_compile import compile_circuit
-from sharpdnf.compiled import Compiled, merged
+from sharpdnf.compiled import NO_WEIGHTS, Compiled, merged
 from sharpdnf.dnf import DNF, FloatArray, IntArray
 from sharpdnf.engines.circuit_sampling import sample_posterior
 from sharpdnf.engines.exact import compile as compile_dnf
@@ -127,29 +127,36 @@ class Probability(torch.nn.Module):
 
     # --- in numpy ---------------------------------------------------------------------------------------------------
 
-    def _log_probs(self, rows: FloatArray, *, slopes: bool) -> tuple[FloatArray, FloatArray]:
-        """(float64[k, outputs]: log P under every row; float64[k, n]: with ``slopes``, the gradients of one output)."""
-        found, gradient = np.empty((len(rows), 0)), np.empty(0)
+    def _log_probs(self, rows: FloatArray) -> FloatArray:
+        """float64[k outputs], flat or not: log P under every row."""
+        found = np.empty(0)
         if self._compiled is not None:
-            ones = np.ones((len(rows), 1)) if slopes else None
-            found, gradient = self._compiled.batch(self._outputs, rows, ones, of_log=self.log, threads=self._threads)
-            found = found.reshape(len(rows), len(self._places))
+            found, _, _ = self._compiled.batch(self._outputs, rows, threads=self._threads)
         if not self._sampled:
-            return found, gradient.reshape(rows.shape) if slopes else gradient
+            return found
         out = np.empty((len(rows), self.num_outputs))
-        out[:, self._places] = found
+        out[:, self._places] = found.reshape(len(rows), len(self._places))
         for part in self._sampled:
             for r, row in enumerate(rows):
                 out[r, part.output] = part.log_prob(row, successes_needed(self.epsilon, self.delta), self._limit)
-        return out, gradient
+        return out
+
+    def _with_slopes(self, rows: FloatArray) -> tuple[FloatArray, FloatArray, float]:
+        """(float64[k]: log P under every row; float64[k n]: its gradients; the largest absolute value of these), of the
+        only output, which is compiled."""
+        assert self._compiled is not None
+        return self._compiled.batch(self._outputs, rows, NO_WEIGHTS, of_log=self.log, threads=self._threads)
 
     def _pull_back(self, rows: FloatArray, weights: FloatArray) -> FloatArray:
-        """float64[k, n]: the sum over the outputs of weight times gradient, for every row."""
-        out = np.zeros(rows.shape)
-        if self._compiled is not None:
+        """float64[k, n], flat or not: the sum over the outputs of weight times gradient, for every row."""
+        if self._compiled is None:
+            out = np.zeros(rows.shape)
+        else:
             chosen = weights[:, self._places] if self._sampled else weights
-            _, slopes = self._compiled.batch(self._outputs, rows, chosen, of_log=self.log, threads=self._threads)
-            out = slopes.reshape(rows.shape)
+            _, out, _ = self._compiled.batch(self._outputs, rows, chosen, of_log=self.log, threads=self._threads)
+        if not self._sampled:
+            return out
+        out = out.reshape(rows.shape)
         for part in self._sampled:
             for r in np.flatnonzero(weights[:, part.output]).tolist():
                 slopes, met = part.gradient(rows[r], self.epsilon, self.delta, self.max_models, self._limit, self.log)
@@ -181,21 +188,27 @@ class _Evaluate(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, probs: torch.Tensor, module: Probability) -> torch.Tensor:
         rows = _as_rows(probs)
-        _check(rows)
-        at_once = ctx.needs_input_grad[0] and module.exact == (True,)
-        found, slopes = module._log_probs(rows, slopes=at_once)
-        ctx.module, ctx.rows = module, rows
-        # Slopes stay doubles: beyond float32 they would be infinite, and a weight of 0 times that is no number.
-        kept = [torch.from_numpy(slopes).reshape(probs.shape).to(probs.device)] if at_once else []
-        ctx.save_for_backward(probs, *kept)
+        if ctx.needs_input_grad[0] and module.exact == (True,):
+            found, slopes, steepest = module._with_slopes(rows)
+            kept = torch.from_numpy(slopes).view(probs.shape)
+            # In a narrower type they might be infinite, and a weight of 0 times that is no number.
+            narrow = steepest <= torch.finfo(probs.dtype).max
+            ctx.save_for_backward(probs, kept.to(probs) if narrow else kept.to(probs.device))
+        else:
+            if module._sampled:
+                _check(rows)
+            found = module._log_probs(rows)
+            ctx.module, ctx.rows = module, rows
+            ctx.save_for_backward(probs)
         return _like(probs, found if module.log else np.exp(found), module.num_outputs)
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None]:
         probs, *slopes = ctx.saved_tensors  # an error if somebody has changed the probabilities since
         if slopes:
-            with torch.no_grad():
-                out = (grad * slopes[0]).to(probs.dtype)
+            out = grad * slopes[0]
+            if out.dtype != probs.dtype:
+                out = out.to(probs.dtype)
         else:
             out = _like(probs, ctx.module._pull_back(ctx.rows, _as_rows(grad)), ctx.module.num_vars)
         if torch.is_grad_enabled():  # create_graph=True: somebody may differentiate the gradient, which depends on both
@@ -222,9 +235,10 @@ def _as_rows(values: torch.Tensor) -> FloatArray:
 
 
 def _like(model: torch.Tensor, rows: FloatArray, last: int) -> torch.Tensor:
-    """``rows`` as a tensor of the type, the device and the dimensions of ``model``, but for the last: ``last``."""
+    """``rows``, flat or not, as a tensor of the type, the device and the dimensions of ``model``, but for the last:
+    ``last``."""
     out = torch.from_numpy(rows).to(model)
-    return out if model.ndim == 2 else out.reshape(*model.shape[:-1], last)
+    return out.reshape(*model.shape[:-1], last)
 
 
 def _check(rows: FloatArray) -> None:
