@@ -24,9 +24,16 @@ from sharpdnf.learn.train import train  # noqa: E402
         ("[run]\nsteps = 0\n", "must be positive"),
         ("[loss]\nkind = 'l2'\n", "loss.kind"),
         ("[network]\nk = -1\n", "network k"),
-        ("[[data.mix]]\nstop = 0.5\n", "nothing to train on at progress 0.5"),
-        ("[[data.mix]]\nstop = 0.5\n[[data.mix]]\nstart = 0.6\n", "nothing to train on at progress 0.5"),
-        ("[[data.mix]]\nweight = 0\n", "nothing to train on at progress 0"),
+        ("[[data.mix]]\nstop = 0.5\n", "nothing to train on at step 500"),
+        ("[[data.mix]]\nstop = 0.5\n[[data.mix]]\nstart = 0.6\n", "nothing to train on at step 500"),
+        ("[[data.mix]]\nweight = 0\n", "nothing to train on at step 0"),
+        ("[[data.mix]]\nstop = 30\n[[data.mix]]\nstart = 31\n", "nothing to train on at step 30"),
+        ("[[data.mix]]\nstart = -0.1\n", "start must not be negative"),
+        ("[run]\nbatches = []\n", "run.batches must be positive"),
+        ("[run]\nbatches = [2, 0]\n", "run.batches must be positive"),
+        ("[run]\nbatches = 1.5\n", "run.batches must be of type int"),
+        ("[run]\nbatches = [1, 2]\n[data]\nsource = 'sets'\n", "run.batches must be one number"),
+        ("[optimizer]\nclip_each = []\n", "clip_each must not be empty"),
         ("[data]\nvalidation_vars = []\n", "validation_vars"),
         ("[optimizer]\nbetas = [0.9, 1.5]\n", "betas"),
         ("[dataset]\nseed = -1\n", "dataset.seed"),
@@ -55,6 +62,19 @@ def test_an_experiment_on_the_base_of_another(tmp_path):
     assert [mix.kind for mix in third.data.mix] == ["paper"] and third.run.seed == 4
     (tmp_path / "first.toml").write_text("[optimizer]\nrestart_rate = 0.3\n")
     assert read_config(tmp_path / "first.toml").optimizer.restart_rate == (0.3,)
+
+
+def test_what_a_cycle_has_of_its_own(tmp_path):
+    """Numbers of batches and ways of clipping go by cycle, the last one for all that follow; one stands for all."""
+    file = tmp_path / "cycles.toml"
+    file.write_text("[optimizer]\nrestarts = [10, 20, 30]\nclip_each = [false, true]\n[run]\nbatches = [2, 2, 4]\n")
+    config = read_config(file)
+    steps = (0, 9, 10, 19, 20, 29, 30, 999)
+    assert [config.batches(step) for step in steps] == [2, 2, 2, 2, 4, 4, 4, 4]
+    assert [config.clips_each(step) for step in steps] == [False, False] + [True] * 6
+    file.write_text("[optimizer]\nrestarts = [10]\nclip_each = true\n[run]\nbatches = 3\n")
+    config = read_config(file)
+    assert [(config.batches(step), config.clips_each(step)) for step in (0, 10)] == [(3, True)] * 2
 
 
 def test_missing_experiment_and_device(tmp_path):

@@ -31,7 +31,7 @@ def slow_label(dnf, **options):
     return label(dnf, **options)
 
 config = tiny_config(steps)
-config = replace(config, run=replace(config.run, batches=2), optimizer=replace(config.optimizer, average=0.9))
+config = replace(config, run=replace(config.run, batches=(2,)), optimizer=replace(config.optimizer, average=0.9))
 train(config, directory, slow_label)
 """
 

@@ -1,5 +1,7 @@
 """Fresh training formulas: pure functions of their place, drawn ahead by a side thread."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -19,13 +21,24 @@ class Interrupted(Exception):
 
 def test_batches_are_pure_functions_of_their_index():
     data = tiny_config().data
-    first, again = (draw_batch(data, sampling_label, 3, 5, 1, progress=0.0, marginals=True) for _ in range(2))
+    first, again = (draw_batch(data, sampling_label, 3, 5, 1, steps=10, marginals=True) for _ in range(2))
     assert [e.log_prob for e in first] == [e.log_prob for e in again]
     for seed, step, number in ((3, 6, 1), (3, 5, 0), (4, 5, 1)):
-        other = draw_batch(data, sampling_label, seed, step, number, progress=0.0, marginals=True)
+        other = draw_batch(data, sampling_label, seed, step, number, steps=10, marginals=True)
         assert [e.log_prob for e in first] != [e.log_prob for e in other]
     assert len({e.dnf.num_vars for e in first}) == 1
     assert sum(num_nodes(e.dnf) for e in first) <= data.batch_nodes
+
+
+def test_sources_take_turns_by_steps_or_by_shares():
+    """The same boundary written as a step and as a share of the steps."""
+    for boundary in (30, 0.5):
+        before = MixConfig(kind="spread", num_vars=(5, 5), widths=(2,), stop=boundary)
+        after = MixConfig(kind="spread", num_vars=(7, 7), widths=(2,), start=boundary)
+        data = replace(tiny_config().data, mix=(before, after))
+        for step, size in ((0, 5), (29, 5), (30, 7), (59, 7)):
+            batch = draw_batch(data, sampling_label, 0, step, 0, steps=60, marginals=False)
+            assert {example.dnf.num_vars for example in batch} == {size}
 
 
 def test_errors_of_the_side_thread_reach_the_loop():

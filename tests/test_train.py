@@ -20,6 +20,7 @@ from small_runs import tiny_config  # noqa: E402
 from sharpdnf.engines.sampling import label as sampling_label  # noqa: E402
 from sharpdnf.errors import CheckpointError, ConfigError, SharpDNFError  # noqa: E402
 from sharpdnf.learn.config import OptimizerConfig, read_config  # noqa: E402
+from sharpdnf.learn.loss import Targets, graph_of  # noqa: E402
 from sharpdnf.learn.train import Objective, Trainer, learning_rate, train  # noqa: E402
 
 EXPERIMENTS = Path(__file__).parent.parent / "experiments"
@@ -209,7 +210,7 @@ Path(f"{directory}/seen-{os.environ.get('RANK', 0)}.txt").write_text("\\n".join(
 def shared_config(steps):
     """Four batches a step, for one, two or four processes."""
     config = tiny_config(steps)
-    return replace(config, run=replace(config.run, batches=4), data=replace(config.data, batch_nodes=150))
+    return replace(config, run=replace(config.run, batches=(4,)), data=replace(config.data, batch_nodes=150))
 
 
 def run_shared(directory, processes, steps, calls=10**9):
@@ -232,7 +233,7 @@ def logged(directory):
 
 
 def test_the_number_of_processes_changes_no_data(tmp_path):
-    """One process and two (DDP over gloo) see the same formulas, and lose the same up to rounding."""
+    """One process and two (over gloo) see the same formulas, and lose the same up to rounding."""
     seen = {}
     for processes in (1, 2):
         run_shared(tmp_path / f"run{processes}", processes, 3)
@@ -256,6 +257,31 @@ def test_a_run_may_go_on_with_another_number_of_processes(tmp_path):
     (alone, counts), (parts, same) = logged(tmp_path / "whole"), logged(tmp_path / "parts")
     assert counts == same and len(counts) == 4
     np.testing.assert_allclose(alone, parts, rtol=5e-3)
+
+
+@pytest.mark.parametrize("each", [False, True])
+def test_batches_are_averaged_and_may_be_clipped_each(tmp_path, each):
+    """The gradient of a step is the mean of its batches' gradients, each of them shortened first if that is asked."""
+    config = shared_config(3)
+    config = replace(config, optimizer=replace(config.optimizer, clip=0.05, clip_each=(each,)))
+    trainer = Trainer(config, tmp_path, sampling_label, print)
+    batches = next(trainer.batches())
+    parameters = list(trainer.objective.parameters())
+    mean, shortened = torch.zeros(sum(p.numel() for p in parameters)), 0
+    for examples in batches:
+        trainer.objective.zero_grad()
+        answer, dense = trainer.objective(graph_of(examples), Targets.of(examples))
+        (answer + dense).backward()
+        gradient = torch.cat(
+            [torch.zeros_like(p).flatten() if p.grad is None else p.grad.flatten() for p in parameters]
+        )
+        factor = min(1.0, 0.05 / float(gradient.norm())) if each else 1.0
+        shortened += factor < 1.0
+        mean += gradient * factor / len(batches)
+    assert len(batches) == 4 and (shortened > 0) == each
+    trainer._gradients(batches)
+    found = torch.cat([p.grad.flatten() for p in parameters])
+    torch.testing.assert_close(found, mean, rtol=1e-4, atol=1e-7)
 
 
 def test_batches_that_processes_cannot_share_are_refused(tmp_path):

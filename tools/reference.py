@@ -111,7 +111,7 @@ def type_words(hint: Any) -> str:
         inner = get_args(hint)
         if dataclasses.is_dataclass(inner[0]):
             return "list of tables"
-        one = {"integer": "integers", "number": "numbers", "text": "texts"}[words[inner[0]]]
+        one = {int: "integers", float: "numbers", str: "texts", bool: "true or false"}[inner[0]]
         return f"list of {one}" if inner[-1] is Ellipsis else f"list of {len(inner)} {one}"
     return words[hint]
 

@@ -13,6 +13,7 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 from sharpdnf.errors import ConfigError
 
 Section = TypeVar("Section")
+Value = TypeVar("Value")
 KINDS = ("paper", "spread", "uniform", "hub")
 LOSSES = ("kl", "robust", "cauchy")
 
@@ -49,7 +50,7 @@ class NetworkConfig:
 
 @dataclass(frozen=True)
 class MixConfig:
-    """One source of training formulas, active while ``start`` <= progress < ``stop``.
+    """One source of training formulas, used in the steps from ``start`` to before ``stop``.
 
     paper: one of the paper's (w, m) settings for n; spread: the paper's generator with m = mass * 2^w clauses, so that
     the expected sum of the clauses' probabilities, and with it the answer, is spread whatever the width;
@@ -85,9 +86,9 @@ class MixConfig:
     epsilon: float = 0.01
     """The relative error of the labels, which is exceeded with probability 0.05 at most."""
     start: float = 0.0
-    """The progress, step / ``run.steps`` between 0 and 1, from which on this source is used."""
+    """From when on this source is used: a step, or, if it is at most 1, a share of ``run.steps``."""
     stop: float = 1.0
-    """The progress at which this source is used no more."""
+    """When this source is used no more: a step, or, if it is at most 1, a share of ``run.steps``."""
 
     def __post_init__(self) -> None:
         check(self.kind in KINDS, f"data.mix kind must be one of {', '.join(KINDS)}, not {self.kind!r}")
@@ -108,6 +109,12 @@ class MixConfig:
         )
         check(self.max_hubs >= 1, f"data.mix max_hubs must be positive, not {self.max_hubs}")
         check(0 < self.least_share <= 1, f"data.mix least_share must lie in (0, 1], not {self.least_share}")
+        check(self.start >= 0, f"data.mix start must not be negative, not {self.start}")
+
+    def steps(self, of: int) -> tuple[float, float]:
+        """(first, end): the source is used in the steps first <= step < end of a run of ``of`` steps."""
+        first, end = (when if when > 1 else when * of for when in (self.start, self.stop))
+        return first, end
 
 
 @dataclass(frozen=True)
@@ -132,12 +139,14 @@ class DataConfig:
         check(self.batch_nodes >= 1, "data.batch_nodes must be positive")
         check(self.prefetch >= 0 and self.validation >= 0, "data.prefetch and data.validation must not be negative")
         check(not self.validation or len(self.validation_vars) > 0, "data.validation_vars must not be empty")
-        if self.source == "stream":
-            covered = 0.0
-            for mix in sorted(self.mix, key=lambda mix: mix.start):
-                if mix.weight > 0 and mix.start <= covered:
-                    covered = max(covered, mix.stop)
-            check(covered >= 1, f"data.mix has nothing to train on at progress {covered:g}: see its start and stop")
+
+    def check_cover(self, steps: int) -> None:
+        """Refuses a stream that has no source of formulas in one of the steps of a run."""
+        covered = 0.0
+        for first, end in sorted(mix.steps(steps) for mix in self.mix if mix.weight > 0):
+            if first <= covered:
+                covered = max(covered, end)
+        check(covered >= steps, f"data.mix has nothing to train on at step {covered:g}: see its start and stop")
 
 
 @dataclass(frozen=True)
@@ -173,6 +182,10 @@ class OptimizerConfig:
     """Adam's decay of the mean and of the mean square of the gradients."""
     clip: float = 0.5
     """The largest norm that the gradient of all weights together may have; a longer one is shortened to it."""
+    clip_each: tuple[bool, ...] = (False,)
+    """Whether the gradient of each batch of a step is shortened to ``clip`` by itself, before they are averaged, in
+    each of the cycles that ``restarts`` begin. The last one holds for all cycles that follow. Without it the batch with
+    the longest gradient decides where a step goes: one of large formulas, mostly."""
     warmup_steps: int = 200
     """Over how many steps the learning rate rises in a line to its peak, at the beginning and after each restart."""
     schedule: str = "cosine"
@@ -196,6 +209,7 @@ class OptimizerConfig:
         check(self.clip > 0, "optimizer.clip must be positive")
         check(self.schedule in ("cosine", "constant"), f"optimizer.schedule {self.schedule!r} is not known")
         check(0 <= self.final <= 1, "optimizer.final must lie between 0 and 1")
+        check(len(self.clip_each) > 0, "optimizer.clip_each must not be empty")
         rising = all(a < b for a, b in pairwise((0, *self.restarts)))
         check(rising, f"optimizer.restarts must be positive and rise, not {list(self.restarts)}")
         shares = len(self.restart_rate) > 0 and all(0 < share <= 1 for share in self.restart_rate)
@@ -210,8 +224,10 @@ class RunConfig:
     """The seed of everything that is random in a run: weights, formulas, labels."""
     steps: int = 1000
     """The length of the run in steps of the optimizer."""
-    batches: int = 1
-    """How many batches a step averages the gradient over. Processes share them, so their number must divide this."""
+    batches: tuple[int, ...] = (1,)
+    """How many batches a step averages the gradient over, in each of the cycles that ``optimizer.restarts`` begin. The
+    last one holds for all cycles that follow, so a single number is that of each of them. Processes share the batches,
+    so their number must divide these."""
     stop: int = 0
     """The step after which the run ends early, although its schedule is planned for ``steps``; 0 means it does not."""
     epochs: float = 0.0
@@ -231,7 +247,7 @@ class RunConfig:
     def __post_init__(self) -> None:
         check(self.steps >= 1 and self.epochs >= 0, "run.steps must be positive and run.epochs not negative")
         check(self.stop >= 0, "run.stop must not be negative")
-        check(self.batches >= 1, "run.batches must be positive")
+        check(len(self.batches) > 0 and min(self.batches) >= 1, "run.batches must be positive")
         check(self.validate_steps >= 1, "run.validate_steps must be positive")
         check(self.threads >= 1, "run.threads must be positive")
         check(0 <= self.seed < 2**63, "run.seed must not be negative")
@@ -285,6 +301,24 @@ class Config:
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     run: RunConfig = field(default_factory=RunConfig)
     dataset: DatasetConfig = field(default_factory=DatasetConfig)
+
+    def __post_init__(self) -> None:
+        if self.data.source == "stream":
+            self.data.check_cover(self.run.steps)
+        else:
+            check(len(self.run.batches) == 1, "run.batches must be one number where formulas come from a dataset")
+
+    def batches(self, step: int) -> int:
+        """How many batches the given step averages the gradient over."""
+        return self._in_cycle(self.run.batches, step)
+
+    def clips_each(self, step: int) -> bool:
+        """Whether the gradient of each batch is clipped by itself in the given step."""
+        return self._in_cycle(self.optimizer.clip_each, step)
+
+    def _in_cycle(self, values: tuple[Value, ...], step: int) -> Value:
+        cycle = sum(restart <= step for restart in self.optimizer.restarts)
+        return values[min(cycle, len(values) - 1)]
 
 
 def read_config(path: Path) -> Config:
@@ -345,7 +379,7 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
         return from_table(hint, value, where + ".")  # type: ignore[arg-type]
     if get_origin(hint) is tuple:
         inner = get_args(hint)
-        if inner == (float, Ellipsis) and isinstance(value, int | float):
+        if inner[-1] is Ellipsis and isinstance(value, bool | int | float):
             value = [value]
         check(isinstance(value, list | tuple), f"{where} must be a list, not {value!r}")
         if inner[-1] is not Ellipsis:

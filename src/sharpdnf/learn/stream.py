@@ -1,4 +1,4 @@
-"""Fresh labelled formulas: a batch of a run is a pure function of (seed, step, its number in the step, progress).
+"""Fresh labelled formulas: a batch of a run is a pure function of (seed, step, its number in the step, steps in all).
 
 The labeller is handed in, so that learning does not import the engines.
 """
@@ -89,11 +89,11 @@ def _log_uniform(bounds: tuple[float, float], rng: np.random.Generator) -> float
 
 
 def draw_batch(
-    data: DataConfig, label: Labeller, seed: int, step: int, number: int, *, progress: float, marginals: bool
+    data: DataConfig, label: Labeller, seed: int, step: int, number: int, *, steps: int, marginals: bool
 ) -> list[Example]:
-    """Batch ``number`` of a step: formulas of one size, about ``data.batch_nodes`` nodes together."""
+    """Batch ``number`` of a step of a run of ``steps``: formulas of one size, about ``data.batch_nodes`` nodes."""
     rng = random_stream(seed, Stream.TRAIN_MIX, step, number)
-    active = [mix for mix in data.mix if mix.start <= progress < mix.stop]
+    active = [mix for mix in data.mix if mix.steps(steps)[0] <= step < mix.steps(steps)[1]]
     weights = np.array([mix.weight for mix in active])
     mix = active[int(rng.choice(len(active), p=weights / weights.sum()))]
     num_vars = round(_log_uniform(mix.num_vars, rng))

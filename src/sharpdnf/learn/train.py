@@ -1,9 +1,9 @@
 """The loop: batches -> loss -> Adam with clipping, warm-up and cosine decay; checkpoints, log, validation, resume.
 
 A run is a pure function of its configuration: batch b of step s is rebuilt from (seed, s, b), so a resumed run
-continues bit for bit. With torchrun, process r of R takes batches r, r + R, ... of each step and gradients are averaged
-(DDP), so the number of processes changes the order of additions and nothing else; it may change when a run is resumed.
-They may run on several machines, of which only the first needs the run's folder (see ``processes``).
+continues bit for bit. With torchrun, process r of R takes batches r, r + R, ... of each step and gradients are
+averaged, so the number of processes changes the order of additions and nothing else; it may change when a run is
+resumed. They may run on several machines, of which only the first needs the run's folder (see ``processes``).
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Report:
 
 
 class Objective(nn.Module):
-    """The network with its training-only heads; forward gives the loss, so that DDP sees one module."""
+    """The network with its training-only heads; forward gives the loss."""
 
     def __init__(self, config: Config) -> None:
         super().__init__()
@@ -117,8 +117,6 @@ class Trainer:
     state: RunState = field(default_factory=RunState)
     report: Report = field(default_factory=Report)
     objective: Objective = field(init=False)
-    module: nn.Module = field(init=False)
-    """What computes the loss: the objective, or, where several processes train, its wrapper that averages gradients."""
     optimizer: torch.optim.Optimizer = field(init=False)
     average: Architecture | None = field(init=False)
     """The moving average of the weights, if the configuration asks for one."""
@@ -137,8 +135,9 @@ class Trainer:
 
     def __post_init__(self) -> None:
         run = self.config.run
-        if run.batches % self.world:
-            raise ConfigError(f"run.batches = {run.batches} cannot be shared evenly by {self.world} processes")
+        for batches in run.batches:
+            if batches % self.world:
+                raise ConfigError(f"run.batches = {batches} cannot be shared evenly by {self.world} processes")
         torch.manual_seed(run.seed)
         self.objective = Objective(self.config).to(run.device)
         if run.init and self.rank == 0:
@@ -155,10 +154,6 @@ class Trainer:
         self.epochs = self._open_epochs()
         self.steps = self._count_steps()
         self.end = min(self.config.run.stop or self.steps, self.steps)
-        self.module = self.objective
-        if self.world > 1:
-            unused = self.config.network.iterations == 1
-            self.module = nn.parallel.DistributedDataParallel(self.objective, find_unused_parameters=unused)
 
     def _open_epochs(self) -> Epochs | None:
         data = self.config.data
@@ -169,7 +164,7 @@ class Trainer:
     def _count_steps(self) -> int:
         run = self.config.run
         if self.epochs is not None and run.epochs:
-            return max(1, round(run.epochs * len(self.epochs) / run.batches))
+            return max(1, round(run.epochs * len(self.epochs) / run.batches[0]))
         return run.steps
 
     def batches(self) -> Iterator[list[list[Example]]]:
@@ -177,13 +172,12 @@ class Trainer:
         data, seed = self.config.data, self.config.run.seed
         marginals = self.config.loss.dense > 0
         for step in range(self.state.step, self.end):
-            own = range(self.rank, self.config.run.batches, self.world)
+            own = range(self.rank, self.config.batches(step), self.world)
             if self.epochs is not None:
-                yield [self.epochs.read(step * self.config.run.batches + number) for number in own]
+                yield [self.epochs.read(step * self.config.run.batches[0] + number) for number in own]
             else:
-                progress = step / self.steps
                 yield [
-                    draw_batch(data, self.label, seed, step, number, progress=progress, marginals=marginals)
+                    draw_batch(data, self.label, seed, step, number, steps=self.steps, marginals=marginals)
                     for number in own
                 ]
 
@@ -236,24 +230,16 @@ class Trainer:
         started = time.monotonic()
         if self.state.step in self.config.optimizer.restarts:
             self._restart()
-        device = self.config.run.device
         rate = learning_rate(self.config.optimizer, self.state.step, self.steps)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        self.optimizer.zero_grad(set_to_none=True)
-        losses = [0.0, 0.0]
-        for number, examples in enumerate(batches, 1):
-            with self._together(last=number == len(batches)):
-                answer, dense = self.module(graph_of(examples, device), Targets.of(examples, device))
-                ((answer + self.config.loss.dense * dense) / len(batches)).backward()
-            losses[0] += float(answer.detach()) / self.config.run.batches
-            losses[1] += float(dense.detach()) / self.config.run.batches
+        losses = self._gradients(batches)
         formulas = [example.dnf for examples in batches for example in examples]
         sizes = len(formulas), sum(dnf.num_vars for dnf in formulas), sum(map(num_nodes, formulas))
         loss, dense_loss, *totals = self._sum_over_processes(*losses, *sizes)
-        norm = float(nn.utils.clip_grad_norm_(self.module.parameters(), self.config.optimizer.clip))
+        norm = float(nn.utils.clip_grad_norm_(self.objective.parameters(), self.config.optimizer.clip))
         with _whole():
-            if math.isfinite(norm):  # the same on every process: DDP has averaged the gradients
+            if math.isfinite(norm):  # the same on every process, because the gradients are
                 self.optimizer.step()
             if self.average is not None:
                 self._follow(self.average)
@@ -275,13 +261,34 @@ class Trainer:
         sums: list[float] = together.tolist()
         return sums
 
-    def _together(self, last: bool) -> contextlib.AbstractContextManager[None]:
-        """The context in which a batch's gradients are computed: processes exchange them once per step, with its last
-        batch."""
-        if last or not isinstance(self.module, nn.parallel.DistributedDataParallel):
-            return contextlib.nullcontext()
-        apart: contextlib.AbstractContextManager[None] = self.module.no_sync()
-        return apart
+    def _gradients(self, batches: list[list[Example]]) -> list[float]:
+        """Fills the parameters' gradients with the mean over the batches of all processes.
+
+        Returns this process's share of the mean losses, of the answers and of the dense supervision. Where each batch
+        is clipped by itself, one formula with a steep loss does not drown out the other batches of the step.
+        """
+        parameters, optimizer = list(self.objective.parameters()), self.config.optimizer
+        mean = [torch.zeros_like(parameter) for parameter in parameters]
+        losses, share = [0.0, 0.0], 1.0 / (len(batches) * self.world)
+        for examples in batches:
+            self.optimizer.zero_grad(set_to_none=True)
+            device = self.config.run.device
+            answer, dense = self.objective(graph_of(examples, device), Targets.of(examples, device))
+            (answer + self.config.loss.dense * dense).backward()
+            if self.config.clips_each(self.state.step):
+                nn.utils.clip_grad_norm_(parameters, optimizer.clip)
+            for total, parameter in zip(mean, parameters, strict=True):
+                if parameter.grad is not None:
+                    total.add_(parameter.grad, alpha=share)
+            losses[0] += float(answer.detach()) * share
+            losses[1] += float(dense.detach()) * share
+        if self.world > 1:
+            flat = nn.utils.parameters_to_vector(mean)
+            torch.distributed.all_reduce(flat)
+            nn.utils.vector_to_parameters(flat, mean)
+        for total, parameter in zip(mean, parameters, strict=True):
+            parameter.grad = total
+        return losses
 
     @torch.no_grad()
     def _follow(self, average: Architecture) -> None:
