@@ -39,7 +39,7 @@ def results(tmp_path: Path) -> Path:
         for n in (10_000, 15_000):
             rows += [make_row(model, f"size-{n}", n, w, 0.06) for w in (3, 5, 8, 13, 21, 34)]
     rows += [make_row("paper", name, 50, 3, 0.0) for name in ("fully-privileged", "uniform", "structure-code")]
-    rows += [make_row("paper", "size-code", n, 3, 0.0) for n in (10_000, 15_000)]
+    rows += [make_row("paper", "size-code", n, w, 0.0) for n in (10_000, 15_000) for w in (3, 13)]
     write_records(tmp_path / "rows.csv", rows, Row)
     traces = [
         Trace("paper", i, math.log(max((21 - i) / 20, 1e-9)), t, math.log(0.1 * t))

@@ -25,7 +25,10 @@ def test_reproduce_from_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(reproduce, "SUBSETS", few)
     said: list[str] = []
     written = reproduce.reproduce(
-        tmp_path / "out", groups=("structure", "other", "trace"), models=[str(tmp_path / "paper")], say=said.append
+        tmp_path / "out",
+        groups=("training", "structure", "other", "trace"),
+        models=[str(tmp_path / "paper")],
+        say=said.append,
     )
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert names == {
@@ -68,7 +71,7 @@ def test_a_first_look_takes_a_few_formulas_and_drops_none(tmp_path: Path) -> Non
 
     torch.manual_seed(0)
     NeuralCounter(Network(NetworkConfig(k=8, iterations=2))).save_pretrained(tmp_path / "run" / "best")
-    asked = {"groups": ("structure",), "models": [str(tmp_path / "run" / "best")]}
+    asked = {"groups": ("training", "structure"), "models": [str(tmp_path / "run" / "best")]}
     said: list[str] = []
     reproduce.reproduce(tmp_path / "out", limit=5, say=said.append, **asked)
     rows = read_records(tmp_path / "out" / "rows.csv", Row)

@@ -21,12 +21,14 @@ def add_commands(app: typer.Typer) -> None:
 def reproduce(
     sets: Annotated[
         list[str] | None,
-        typer.Option("--set", help="structure, size, other, code, outside, trace, runtime; default all"),
+        typer.Option("--set", help="training, structure, size, other, code, outside, trace, runtime; default all"),
     ] = None,
     model: Annotated[
         list[str] | None, typer.Option(help="a shipped network or a directory of weights; default all shipped")
     ] = None,
-    full: Annotated[bool, typer.Option("--full", help="the paper's whole sets (hours) instead of subsets")] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="the paper's whole sets (hours to days) instead of subsets")
+    ] = False,
     limit: Annotated[
         int | None,
         typer.Option(min=1, help="a first look: so many formulas of each set; 2 take half a minute"),

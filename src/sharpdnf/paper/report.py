@@ -168,6 +168,8 @@ def _main_tables(model: str, rows: Sequence[Row]) -> list[Table]:
     code = [(SET_TITLES["structure-code"], _of(rows, "structure-code"), PAPER_OVERALL["paper"]["structure"])]
     for n, figures in PAPER_SIZE["paper"].items():
         code.append((f"variant code, n = {n:,}", [r for r in _of(rows, "size-code") if r.n == n], figures))
+    wide = [r for r in _of(rows, "size-code") if r.w == 13]
+    code.append(("variant code, w = 13 at these sizes", wide, PAPER_SIZE_BY_WIDTH[13,]))
     overall, sizes = PAPER_OVERALL["paper"], PAPER_SIZE["paper"]
     by_width, size_by_width = PAPER_BY_WIDTH, PAPER_SIZE_BY_WIDTH
     return [

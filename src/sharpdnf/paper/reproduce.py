@@ -27,7 +27,8 @@ from sharpdnf.paper.sets import subset
 from sharpdnf.streams import Stream, random_stream
 
 GROUPS: dict[str, tuple[str, ...]] = {
-    "structure": ("train", "structure"),
+    "training": ("train",),
+    "structure": ("structure",),
     "size": ("size-10000", "size-15000"),
     "other": ("fully-privileged", "uniform"),
     "code": ("structure-code", "size-code"),
@@ -45,7 +46,7 @@ SUBSETS: dict[str, dict[str, int]] = {
         "fully-privileged": 327,
         "uniform": 327,
         "structure-code": 327,
-        "size-code": 58,
+        "size-code": 464,
         **dict.fromkeys(OUTSIDE, 100),
     },
     "t2": {"train": 163, "structure": 327, "size-10000": 58, "size-15000": 58},
