@@ -56,10 +56,9 @@ void bind_compiled(nb::module_ &m) {
         nb::arg("kind"), nb::arg("a"), nb::arg("b"), nb::arg("var"), nb::arg("literals"), nb::arg("outputs"),
         nb::arg("probs"), nb::arg("rows"), nb::arg("num_vars"), nb::arg("weights"), nb::arg("slopes"),
         nb::arg("of_log"), nb::arg("threads"),
-        "(float64[k o] log P of o nodes under k rows of probabilities; float64[k n] the sum over the outputs of "
-        "weight, "
-        "which is 1 if none are given, times d P / d prob or d log P / d prob; the largest absolute value of these "
-        "sums). Arrays are flat.");
+        "(float64[k o] log P of o nodes under k rows of probabilities; float64[k n] the sum over the outputs of their "
+        "weight, 1 if none are given, times d P / d prob or d log P / d prob; the largest absolute value of these). "
+        "Arrays are flat.");
 }
 
 }  // namespace sharpdnf

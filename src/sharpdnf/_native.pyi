@@ -813,7 +813,7 @@ def eliminate_factors(start: Annotated[NDArray[numpy.int64], dict(shape=(None,),
 
 def compiled_batch(kind: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], a: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], b: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], var: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], literals: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], outputs: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], probs: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], rows: int, num_vars: int, weights: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], slopes: bool, of_log: bool, threads: int) -> tuple[Annotated[NDArray[numpy.float64], dict(shape=(None,))], Annotated[NDArray[numpy.float64], dict(shape=(None,))], float]:
     """
-    (float64[k o] log P of o nodes under k rows of probabilities; float64[k n] the sum over the outputs of weight, which is 1 if none are given, times d P / d prob or d log P / d prob; the largest absolute value of these sums). Arrays are flat.
+    (float64[k o] log P of o nodes under k rows of probabilities; float64[k n] the sum over the outputs of their weight, 1 if none are given, times d P / d prob or d log P / d prob; the largest absolute value of these). Arrays are flat.
     """
 
 class PivotCounts:

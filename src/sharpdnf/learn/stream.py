@@ -93,7 +93,7 @@ def draw_batch(
 ) -> list[Example]:
     """Batch ``number`` of a step of a run of ``steps``: formulas of one size, about ``data.batch_nodes`` nodes."""
     rng = random_stream(seed, Stream.TRAIN_MIX, step, number)
-    active = [mix for mix in data.mix if mix.steps(steps)[0] <= step < mix.steps(steps)[1]]
+    active = [mix for mix in data.mix for first, end in [mix.steps(steps)] if first <= step < end]
     weights = np.array([mix.weight for mix in active])
     mix = active[int(rng.choice(len(active), p=weights / weights.sum()))]
     num_vars = round(_log_uniform(mix.num_vars, rng))
