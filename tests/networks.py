@@ -12,7 +12,8 @@ from sharpdnf.paper.records import Row
 
 
 def formula(n: int = 60, w: int = 3, seed: int = 0) -> DNF:
-    return paper(PaperSpec(n, (3 * n) // 4, w), np.random.default_rng(seed))
+    """A formula without privileged variables, of which simplification leaves most to the network."""
+    return paper(PaperSpec(n, (3 * n) // 4, w, privileged=False), np.random.default_rng(seed))
 
 
 def held_out(count: int = 4000, spread: float = 0.1) -> list[Row]:

@@ -23,9 +23,9 @@ from sharpdnf.learn.family import unlike_training
 from sharpdnf.learn.graph import Graph
 from sharpdnf.learn.inference import check_memory, gradient_memory_needed, memory_needed, run_in_blocks
 from sharpdnf.learn.model import check_device, load_network, save_network
+from sharpdnf.learn.remainder import Remainder
 from sharpdnf.learn.residuals import Hardness, Residuals
 from sharpdnf.learn.stream import num_nodes, pack
-from sharpdnf.simplify import Simplified, simplify
 
 DEFAULT = "paper"
 MEMORY = 8 << 30
@@ -47,7 +47,7 @@ def _checkouts() -> list[Path]:
 
 
 class NeuralCounter:
-    """The paper's network as a counter: ``predict`` sees the formula as it is, in linear time, without a guarantee."""
+    """The paper's network as a counter: estimates in linear time, without a guarantee."""
 
     def __init__(
         self,
@@ -109,7 +109,8 @@ class NeuralCounter:
         """The network's estimate, with an interval from held-out residuals (not a guarantee).
 
         What ``simplify`` takes out of a formula, such as a literal that all clauses share or a small part that shares
-        no variable with the rest, is computed; the network answers for the rest. ``factor=False`` gives it the whole.
+        no variable with the rest, is computed, and a literal that stands in all clauses but a few is decided on
+        (``remainder.py``); the network answers for the rest. ``factor=False`` gives it the whole.
 
         A formula that is not recognisably of the training family gets no interval: ``info["interval"]`` says why.
         """
@@ -136,7 +137,9 @@ class NeuralCounter:
         """Estimates for formulas whose rests go through the network as one graph; what has no rest needs no network."""
         check_delta(delta)
         start = time.perf_counter()
-        parts: list[Simplified | None] = [None if _trivial(dnf) or not factor else simplify(dnf) for dnf in formulas]
+        parts: list[Remainder | None] = [
+            None if _trivial(dnf) or not factor else Remainder.about(dnf) for dnf in formulas
+        ]
         rests = [dnf if part is None else part.dnf for dnf, part in zip(formulas, parts, strict=True)]
         asked = [i for i, rest in enumerate(rests) if _trivial(rest) is None]
         found: dict[int, tuple[float, float]] = {}
@@ -252,7 +255,7 @@ def _trivial(dnf: DNF) -> Estimate | None:
     return None
 
 
-def _solved(dnf: DNF, part: Simplified) -> Estimate:
+def _solved(dnf: DNF, part: Remainder) -> Estimate:
     """The answer for a formula of which simplification leaves nothing."""
     log_prob = part.combine(-math.inf)
     count = model_count(log_prob, dnf.num_vars)
