@@ -397,7 +397,10 @@ def _preamble(rows: Sequence[Row]) -> str:
         f"Labels: relative error {epsilon or '-'} (0 is exact). In brackets "
         "95 % Wilson intervals. Where a set is smaller than the paper's it is a seeded stratified subset with one "
         "distribution per formula. Training draws fresh formulas of the training composition, so the lines of the "
-        "Training Set are formulas drawn like those, not formulas seen. `sampling` is the engine with a guarantee, "
+        "Training Set are formulas drawn like those, not formulas seen. `network` is what `predict` answers: the "
+        "network is asked about what is left of a formula after simplification, and after literals that stand in all "
+        "clauses but a few were decided on (Table B says how often something was left). `sampling` is the engine with "
+        "a guarantee, "
         "here within 10 % but for 5 % of the formulas; `conditioned` is an engine (no guarantee, "
         "deterministic, linear time); `independent clauses` is 1 - prod(1 - p(C))."
     )
