@@ -75,7 +75,7 @@ def test_what_the_package_draws_comes_from_streams_of_its_own(started: list[tupl
     """A little training, validation, dataset and evaluation under one seed: as many streams as generators."""
     data = DataConfig(mix=(MixConfig(num_vars=(50, 60)),), batch_nodes=500, validation=5)
     for step, number in itertools.product(range(4), range(3)):
-        assert draw_batch(data, one_half, 0, step, number, progress=0.0, marginals=False)
+        assert draw_batch(data, one_half, 0, step, number, steps=4, marginals=False)
     validation_slice(data, one_half, 0)
     for split, index in itertools.product(("train", "structure", "uniform"), range(4)):
         label_formula(DatasetConfig(seed=0), split, index, one_half)
