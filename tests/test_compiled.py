@@ -41,6 +41,17 @@ def test_rows_against_enumeration(rows: int) -> None:
         assert isinstance(one, float) and one == log_prob[-1] and np.array_equal(alone, gradient[-1])
 
 
+@pytest.mark.parametrize("bad", [1.5, -0.25, float("nan")])
+def test_what_is_no_probability_is_refused_by_its_place(bad: float) -> None:
+    circuit = compile_dnf(random_dnf(np.random.default_rng(0), 6, 8, (1, 3)))
+    assert circuit is not None
+    probs = np.full((3, 6), 0.5)
+    probs[2, 4] = bad
+    for run in (circuit.evaluate, circuit.gradient, circuit.log_gradient):
+        with pytest.raises(ValueError, match=rf"row 2, variable 4: {bad} is not a probability"):
+            run(probs)
+
+
 @pytest.mark.threads
 def test_threads_change_nothing() -> None:
     rng = np.random.default_rng(1)
