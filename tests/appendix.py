@@ -1,4 +1,5 @@
-"""The paper's appendix A once more, word for word and slowly: formulas that owe nothing to our generator."""
+"""The paper's appendix A once more, word for word and slowly, and what its authors' program does instead: formulas that
+owe nothing to our generator."""
 
 from __future__ import annotations
 
@@ -35,20 +36,42 @@ def exclusive_slots(n: int, m: int, excess: int, privileged: int) -> int:
     return 0
 
 
+def exclusive_slots_of_the_program(n: int, m: int, excess: int, share: float) -> int:
+    """The most slots that the program's bound allows, found by bisection; ``share`` is q n."""
+
+    def reach(r: float) -> float:
+        c = 1 / (0.8 / math.ceil(share)) - 1
+        mean = 1 + (1 - r) * excess / n + r * excess / share
+        return mean + c * math.sqrt(excess * (n - 1)) / n + c * math.sqrt(r * excess * (share - 1)) / share
+
+    if reach(1.0) <= m or reach(0.0) > m:
+        return excess if reach(1.0) <= m else 0
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if reach(middle) <= m else (low, middle)
+    return int(low * excess)
+
+
 def draw(n: int, m: int, w: int, variant: str, rng: np.random.Generator) -> DNF:
     """One formula with fixed width; half of them have privileged variables."""
-    privileged = 0
+    privileged, share = 0, 0.0
     if rng.random() < 0.5:
         x = rng.exponential()
-        share = x % (math.log(n) / n) if variant == "text" else (x % math.log(n)) / n
-        privileged = max(1, math.ceil(share * n))
+        share = max(1.0, n * (x % (math.log(n) / n) if variant == "text" else (x % math.log(n)) / n))
+        privileged = math.ceil(share)
     excess = m * w - n
-    own = exclusive_slots(n, m, excess, privileged) if privileged else 0
+    own = 0
+    if privileged:
+        by_program = variant == "code"
+        own = exclusive_slots_of_the_program(n, m, excess, share) if by_program else 0
+        own = own if by_program else exclusive_slots(n, m, excess, privileged)
+    place = assign_in_runs if variant == "code" else assign
     while True:
         slots = [1 + extra for extra in spare(excess - own, n, rng)]
         for v, extra in enumerate(spare(own, privileged, rng) if privileged else []):
             slots[v] += extra
-        if max(slots) <= m and (clauses := assign(slots, m, w, rng)) is not None:
+        if max(slots) <= m and (clauses := place(slots, m, w, rng)) is not None:
             break
     sign = {v: rng.random() < 0.5 for v in range(privileged)}
     name = rng.permutation(n) + 1
@@ -66,4 +89,30 @@ def assign(slots: list[int], m: int, w: int, rng: np.random.Generator) -> list[l
         for c in rng.choice(m, slots[v], replace=False, p=empty / empty.sum()):
             clauses[c].append(v)
             empty[c] -= 1
+    return clauses
+
+
+def assign_in_runs(slots: list[int], m: int, w: int, rng: np.random.Generator) -> list[list[int]] | None:
+    """Frequent variables first, in runs that fill no clause twice; what a run leaves out the next one fills first."""
+    clauses: list[list[int]] = [[] for _ in range(m)]
+    waiting = sorted(range(len(slots)), key=lambda v: -slots[v])
+    level = w
+    while waiting:
+        over = [c for c in range(m) if w - len(clauses[c]) > level]
+        exact = [c for c in range(m) if w - len(clauses[c]) == level]
+        run: list[int] = []
+        while waiting and len(run) + slots[waiting[0]] <= len(over) + len(exact):
+            run += [waiting[0]] * slots[waiting.pop(0)]
+        if not run:
+            if level == 1:
+                return None
+            level -= 1
+        elif len(over) > len(run):
+            for v, c in zip(run, rng.choice(over, len(run), replace=False), strict=True):
+                clauses[c].append(v)
+        else:
+            chosen = over + rng.choice(exact, len(run) - len(over), replace=False).tolist()
+            for v, c in zip(run, chosen, strict=True):
+                clauses[c].append(v)
+            level = max(1, level - 1)
     return clauses

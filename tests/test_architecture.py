@@ -22,6 +22,7 @@ LAYERS = [
     "estimate",
     "_native",
     "dnf algebra",
+    "privileged",
     "circuit builder relax",
     "compiled circuit_compile circuit_formats nnf formats simplify generate learn",
     "engines",

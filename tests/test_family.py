@@ -33,7 +33,7 @@ def test_the_sets_of_the_paper_are_recognised(name: str) -> None:
 
 
 @pytest.mark.parametrize("privileged", [False, True])
-@pytest.mark.parametrize("variant", ["text", "code"])
+@pytest.mark.parametrize("variant", ["text", "number", "code"])
 @pytest.mark.parametrize("placement", ["weighted", "strict"])
 def test_every_way_of_the_papers_generator_is_recognised(variant: str, placement: str, privileged: bool) -> None:
     formulas = []

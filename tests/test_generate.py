@@ -16,6 +16,7 @@ from scipy.stats import arcsine, ks_2samp, kstest
 from sharpdnf import DNF, _native
 from sharpdnf.errors import InvalidFormula
 from sharpdnf.generate import HubSpec, JoinSpec, PaperSpec, ReliabilitySpec, UniformSpec
+from sharpdnf.privileged import slots_by_text
 
 pytestmark = pytest.mark.native
 
@@ -98,38 +99,10 @@ def test_signs_are_balanced_and_privileged_ones_unanimous() -> None:
     assert len(set((dnf.literals[dnf.literals >> 1 == top] & 1).tolist())) == 1
 
 
-def test_privileged_counts_follow_text_and_code() -> None:
-    n, draws, r = 1000, 20_000, rng()
-    text = np.bincount([generate.draw_privileged(n, "text", r) for _ in range(draws)], minlength=8)[1:]
-    code = np.bincount([generate.draw_privileged(n, "code", r) for _ in range(draws)], minlength=8)[1:]
-    log_n = math.log(n)
-    uniform = np.array([1 / log_n] * 6 + [1 - 6 / log_n])
-    edges = np.exp(-np.minimum(np.arange(8), log_n))
-    geometric = (edges[:-1] - edges[1:]) / (1 - math.exp(-log_n))
-    for observed, law in ((text, uniform), (code, geometric)):
-        assert ((observed - draws * law) ** 2 / (draws * law)).sum() < chi_square_limit(6)
-    assert code[0] / draws == pytest.approx(0.63, abs=0.02)
-    assert generate.draw_privileged(1, "text", r) == 1
-
-
-def test_privileged_slots_are_the_largest_that_cantelli_allows() -> None:
-    for n, m, w, p in ((1000, 750, 3, 3), (100, 75, 13, 5), (50, 38, 5, 1), (5000, 3750, 34, 8)):
-        slots, excess = m * w, m * w - n
-        own = generate.slots_of_privileged(n, m, slots, p)
-
-        def reach(x: int, n: int = n, p: int = p, excess: int = excess) -> float:
-            y = excess - x
-            variance = x * (p - 1) * (x + p) / (p * p * (p + 1)) + y * (n - 1) * (y + n) / (n * n * (n + 1))
-            return 1 + x / p + y / n + math.sqrt((2 * p - 1) * variance)
-
-        assert reach(own) <= m
-        assert own == excess or reach(own + 1) > m
-
-
 def test_half_of_the_allocations_succeed() -> None:
     """What r is chosen for: no privileged variable above m, with probability at least 1/2."""
     n, m, w, p, r = 1000, 750, 5, 4, rng(2)
-    own = generate.slots_of_privileged(n, m, m * w, p)
+    own = slots_by_text(n, m, m * w, p)
     widths = np.full(m, w, dtype=np.int64)
     tries = [_native.generate_paper(widths, n, p, own, True, int(r.integers(2**63)), 1000).tries for _ in range(200)]
     assert 200 / sum(tries) > 0.5
@@ -141,7 +114,7 @@ def test_random_privilege_is_a_fair_coin() -> None:
     assert abs(sum(heavy) - 150) < 5.2 * math.sqrt(75)
 
 
-@pytest.mark.parametrize("variant", ["text", "code"])
+@pytest.mark.parametrize("variant", ["text", "number", "code"])
 def test_formulas_are_distributed_as_those_of_a_second_implementation(variant: str) -> None:
     source = rng(5)
     spec = PaperSpec(60, 30, 5, variant=variant)  # type: ignore[arg-type]
@@ -157,7 +130,12 @@ def test_formulas_are_distributed_as_those_of_a_second_implementation(variant: s
     def expected(dnf: DNF) -> float:
         return float(np.exp(dnf.clause_log_probs()).sum())
 
-    for statistic in (largest, pairs, expected):
+    def covered(dnf: DNF) -> int:
+        """By the two most frequent variables: in the program they avoid each other."""
+        top = np.argsort(occurrences(dnf))[-2:]
+        return int(np.isin(dnf.literals >> 1, top).reshape(30, 5).any(axis=1).sum())
+
+    for statistic in (largest, pairs, expected, covered):
         found = ks_2samp([statistic(f) for f in ours], [statistic(f) for f in theirs])
         assert found.pvalue > 1e-5, (statistic.__name__, found)
 

@@ -64,3 +64,11 @@ def test_a_mix_may_ask_for_privileged_variables():
     assert 8 <= (either > 0.4).sum() <= 32
     with pytest.raises(ConfigError, match="privileged"):
         MixConfig(privileged="sometimes")
+
+
+def test_a_mix_may_ask_for_formulas_of_the_authors_program():
+    """There one privileged variable stands in nearly all clauses, and two avoid each other."""
+    mix = MixConfig(kind="paper", num_vars=(1000, 1000), variant="code", privileged="always")
+    formulas = [draw_formula(mix, 1000, np.random.default_rng(i)) for i in range(20)]
+    shares = [np.bincount(f.literals >> 1).max() / f.num_clauses for f in formulas]
+    assert sum(share > 0.98 for share in shares) >= 5  # that many have one such variable; 0 as the text has it

@@ -12,16 +12,19 @@ import difflib
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from sharpdnf import _native
 from sharpdnf.dnf import DNF, MAX_VARS, FloatArray, IntArray, LitArray
 from sharpdnf.errors import InvalidFormula
+from sharpdnf.privileged import draw_by_program, draw_privileged, slots_by_text
 
 WIDTHS = (3, 5, 8, 13, 21, 34)
 RATIOS = (0.25, 0.375, 0.5, 0.625, 0.75)
+Variant = Literal["text", "number", "code"]
+VARIANTS = get_args(Variant)
 MAX_TRIES = 100_000
 MAX_LITERALS = 2**31 - 1
 
@@ -30,10 +33,11 @@ MAX_LITERALS = 2**31 - 1
 class PaperSpec:
     """What the paper's generator is asked for.
 
-    ``privileged`` is True, False or "random" (a fair coin, as in the paper's data). ``variant`` picks the law of the
-    number of privileged variables: "text" as printed, "code" as in the authors' program. ``placement`` says how
-    emptier clauses are preferred, which the paper leaves open: "weighted" draws clauses in proportion to their empty
-    slots, "strict" always takes the emptiest ones.
+    ``privileged`` is True, False or "random" (a fair coin, as in the paper's data). ``variant`` says whom to follow:
+    "text" the printed appendix, "code" the authors' program in everything (``privileged.py``), "number" the appendix
+    but for the number of privileged variables, which is the program's. ``placement`` says how emptier clauses are
+    preferred, which the appendix leaves open: "weighted" draws clauses in proportion to their empty slots, "strict"
+    always takes the emptiest ones; "code" has its own way.
     """
 
     num_vars: int
@@ -44,10 +48,10 @@ class PaperSpec:
     """How many literals a clause has, or the range of that number."""
     privileged: bool | Literal["random"] = "random"
     """Whether some variables are privileged, which stand in many clauses."""
-    variant: Literal["text", "code"] = "text"
-    """The law of the number of privileged variables."""
+    variant: Variant = "text"
+    """Whom to follow: the printed appendix, the authors' program in the number of privileged variables, or in all."""
     placement: Literal["weighted", "strict"] = "weighted"
-    """How emptier clauses are preferred."""
+    """How emptier clauses are preferred, unless the variant is "code"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +130,7 @@ class JoinSpec:
 def paper(spec: PaperSpec, rng: np.random.Generator) -> DNF:
     """A formula of the paper's family, under a uniformly random distribution."""
     n = spec.num_vars
-    _check_choice("variant", spec.variant, ("text", "code"))
+    _check_choice("variant", spec.variant, VARIANTS)
     _check_choice("placement", spec.placement, ("weighted", "strict"))
     _check_choice("privileged", spec.privileged, (True, False, "random"))
     widths = _draw_widths(spec, rng)
@@ -134,54 +138,27 @@ def paper(spec: PaperSpec, rng: np.random.Generator) -> DNF:
     if slots < n:
         raise InvalidFormula(f"{slots} literals are too few for each of {n} variables to appear: more or wider clauses")
     with_privileged = bool(rng.integers(2)) if spec.privileged == "random" else bool(spec.privileged)
-    num_privileged = draw_privileged(n, spec.variant, rng) if with_privileged else 0
-    privileged_slots = slots_of_privileged(n, spec.num_clauses, slots, num_privileged) if with_privileged else 0
-    placed = _native.generate_paper(
-        widths, n, num_privileged, privileged_slots, spec.placement == "strict", _draw_seed(rng), MAX_TRIES
-    )
-    if not placed.done:
+    share = draw_privileged(n, spec.variant, rng) if with_privileged else 0.0
+    if spec.variant == "code":
+        found, num_privileged = draw_by_program(widths, n, share, MAX_TRIES, rng)
+    else:
+        num_privileged = math.ceil(share)
+        own = slots_by_text(n, spec.num_clauses, slots, num_privileged) if with_privileged else 0
+        strict = spec.placement == "strict"
+        placed = _native.generate_paper(widths, n, num_privileged, own, strict, _draw_seed(rng), MAX_TRIES)
+        found = placed.variables if placed.done else None
+    if found is None:
         raise InvalidFormula(
-            f"no formula with {n} variables and {spec.num_clauses} clauses of width {spec.width} in {placed.tries} "
+            f"no formula with {n} variables and {spec.num_clauses} clauses of width {spec.width} in {MAX_TRIES} "
             "tries: almost every allocation gives some variable more slots than there are clauses; "
             "use more clauses, more variables or narrower clauses"
         )
     negated = rng.integers(2, size=slots, dtype=np.int8)
     sign_of_privileged = rng.integers(2, size=num_privileged, dtype=np.int8)
-    variables = placed.variables
-    is_privileged = variables < num_privileged
-    negated[is_privileged] = sign_of_privileged[variables[is_privileged]]
-    renamed = rng.permutation(n).astype(np.int32)[variables]
+    is_privileged = found < num_privileged
+    negated[is_privileged] = sign_of_privileged[found[is_privileged]]
+    renamed = rng.permutation(n).astype(np.int32)[found]
     return _build(widths, 2 * renamed + negated, rng.random(n))
-
-
-def draw_privileged(num_vars: int, variant: str, rng: np.random.Generator) -> int:
-    """The number of privileged variables q n.
-
-    text: q = Exp(1) mod (ln n / n), rounded up to a multiple of 1/n: nearly uniform over 1..ceil(ln n).
-    code: q = (Exp(1) mod ln n) / n: mostly one.
-    """
-    log_n = math.log(num_vars)
-    if log_n == 0.0:
-        return 1
-    x = float(rng.exponential())
-    share = math.fmod(x, log_n / num_vars) * num_vars if variant == "text" else math.fmod(x, log_n)
-    return min(max(math.ceil(share), 1), num_vars)
-
-
-def slots_of_privileged(num_vars: int, num_clauses: int, slots: int, num_privileged: int) -> int:
-    """r e: how many of the excess slots e = s - n go to the P privileged variables alone.
-
-    r is the largest value for which no privileged variable gets more than m slots with probability at least 1/2, by
-    the one-sided Chebyshev (Cantelli) bound and a union bound: E[X] + sqrt(2P - 1) sd[X] <= m.
-    """
-    n, p, excess = num_vars, num_privileged, slots - num_vars
-    own = np.arange(excess + 1, dtype=np.float64)
-    shared = excess - own
-    mean = 1.0 + own / p + shared / n
-    # N slots composed uniformly over B boxes, empty ones allowed: variance N (B-1)(N+B) / (B^2 (B+1)) each.
-    variance = own * (p - 1) * (own + p) / (p**2 * (p + 1)) + shared * (n - 1) * (shared + n) / (n**2 * (n + 1))
-    allowed = np.flatnonzero(mean + np.sqrt((2 * p - 1) * variance) <= num_clauses)
-    return int(allowed[-1]) if len(allowed) else 0
 
 
 def quarter_shifts(dnf: DNF) -> list[DNF]:

@@ -37,6 +37,8 @@ class Stream(IntEnum):
     """the label that an evaluation compares with"""
     RUNTIME_FORMULA = 10
     """one formula of the runtime tables"""
+    TRAIN_DEPTH = 11
+    """after how many iterations the answers of a training batch are held against their labels"""
 
 
 def random_stream(seed: int, tag: Stream, *place: int) -> np.random.Generator:

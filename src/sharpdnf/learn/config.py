@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from sharpdnf.errors import ConfigError
+from sharpdnf.generate import VARIANTS
 
 Section = TypeVar("Section")
 Value = TypeVar("Value")
@@ -77,6 +78,9 @@ class MixConfig:
     privileged: str = "random"
     """For paper and spread: whether formulas have privileged variables, "always", "never" or "random", which is a fair
     coin as in the paper's data."""
+    variant: str = "mixed"
+    """For paper and spread: whom the generator follows, "code" the authors' program, "mixed" the printed appendix, with
+    the program's number of privileged variables in half of the formulas and either placement."""
     clauses: tuple[float, float] = (1000.0, 12000.0)
     """For hub: the range of the number of clauses m, which is drawn log-uniformly."""
     max_hubs: int = 3
@@ -101,6 +105,7 @@ class MixConfig:
         check(0 < self.wide_weight <= 1, f"data.mix wide_weight must lie in (0, 1], not {self.wide_weight}")
         always = ("random", "always", "never")
         check(self.privileged in always, f"data.mix privileged is one of {', '.join(always)}, not {self.privileged!r}")
+        check(self.variant in ("mixed", "code"), f"data.mix variant is mixed or code, not {self.variant!r}")
         check(self.weight >= 0, f"data.mix weight must not be negative, not {self.weight}")
         check(len(self.widths) > 0 and min(self.widths) >= 1, "data.mix widths must be positive")
         check(self.max_clauses >= 1, "data.mix max_clauses must be positive")
@@ -164,12 +169,20 @@ class LossConfig:
     dense: float = 0.0
     """The weight of dense supervision, which trains the states to tell the posteriors of literals and clauses and the
     probabilities of clauses; 0 leaves it out."""
+    after: tuple[int, ...] = ()
+    """After how many iterations of message passing the answer is held against its label. One of these numbers is drawn
+    for each batch; one that is listed twice is drawn twice as often. Empty means after the last iteration only."""
+    through: int = 0
+    """Through how many iterations the gradient flows back, counted from the one whose answer is held against the label;
+    0 means through all. The iterations before them cost a third of those that it flows through."""
 
     def __post_init__(self) -> None:
         check(self.kind in LOSSES, f"loss.kind must be one of {', '.join(LOSSES)}, not {self.kind!r}")
         check(0 < self.label_epsilon < 1, "loss.label_epsilon must lie between 0 and 1")
         check(0 < self.label_delta < 1, "loss.label_delta must lie between 0 and 1")
         check(self.dense >= 0, "loss.dense must not be negative")
+        check(all(number >= 1 for number in self.after), f"loss.after must be positive, not {list(self.after)}")
+        check(self.through >= 0, "loss.through must not be negative")
 
 
 @dataclass(frozen=True)
@@ -273,7 +286,8 @@ class DatasetConfig:
     delta: float = 0.05
     """The probability with which a label may miss its relative error."""
     variant: str = "text"
-    """How many variables are privileged: "text" draws as the paper says, "code" as its authors' program does."""
+    """Whom the generator follows: "text" the paper's appendix, "code" its authors' program, "number" the appendix with
+    the program's number of privileged variables."""
     marginals: bool = False
     """Whether each label comes with P(literal | formula) and P(clause | formula), for dense supervision."""
     scale: float = 1.0
@@ -283,7 +297,7 @@ class DatasetConfig:
 
     def __post_init__(self) -> None:
         check(self.labels in ("sampling", "klm"), f"dataset.labels must be sampling or klm, not {self.labels!r}")
-        check(self.variant in ("text", "code"), f"dataset.variant must be text or code, not {self.variant!r}")
+        check(self.variant in VARIANTS, f"dataset.variant is one of {', '.join(VARIANTS)}, not {self.variant!r}")
         check(0 <= self.seed < 2**63, "dataset.seed must not be negative")
         check(0 < self.scale <= 1, "dataset.scale must lie in (0, 1]")
         check(self.shard_size >= 1, "dataset.shard_size must be positive")
@@ -303,6 +317,9 @@ class Config:
     dataset: DatasetConfig = field(default_factory=DatasetConfig)
 
     def __post_init__(self) -> None:
+        last = self.network.iterations
+        most = max(self.loss.after, default=last)
+        check(most <= last, f"loss.after has {most}, and the network has {last} iterations (network.iterations)")
         if self.data.source == "stream":
             self.data.check_cover(self.run.steps)
         else:

@@ -16,7 +16,7 @@ import numpy as np
 
 from sharpdnf.dnf import DNF, FloatArray
 from sharpdnf.errors import InvalidFormula
-from sharpdnf.generate import HubSpec, PaperSpec, UniformSpec, hub, paper, settings, uniform
+from sharpdnf.generate import HubSpec, PaperSpec, UniformSpec, Variant, hub, paper, settings, uniform
 from sharpdnf.learn.config import DataConfig, MixConfig
 from sharpdnf.streams import Stream, random_stream
 
@@ -56,10 +56,10 @@ def draw_formula(mix: MixConfig, num_vars: int, rng: np.random.Generator) -> DNF
         width, m = _draw_setting(mix, num_vars, rng)
         if mix.kind == "uniform":
             return uniform(UniformSpec(num_vars, m, width), rng)
-        variant: Literal["text", "code"] = "text" if rng.integers(2) else "code"
+        variant: Variant = "text" if rng.integers(2) else "number"
         placement: Literal["weighted", "strict"] = "weighted" if rng.integers(2) else "strict"
         privileged: bool | Literal["random"] = "random" if mix.privileged == "random" else mix.privileged == "always"
-        spec = PaperSpec(num_vars, m, width, privileged, variant, placement)
+        spec = PaperSpec(num_vars, m, width, privileged, "code" if mix.variant == "code" else variant, placement)
         try:
             return paper(spec, rng)
         except InvalidFormula:

@@ -36,6 +36,7 @@ from sharpdnf.learn.loss import Heads, Targets, accuracy, answer_loss, graph_of
 from sharpdnf.learn.model import check_device, save_network
 from sharpdnf.learn.processes import lost_a_peer, peer_is_gone, process_group, send_weights, shared_checkpoint
 from sharpdnf.learn.stream import Example, Labeller, ahead, draw_batch, num_nodes, pack, validation_slice
+from sharpdnf.streams import Stream, random_stream
 
 LOG_EVERY = 20  # how many steps make one row of log.csv
 LOG_FIELDS = (
@@ -78,14 +79,24 @@ class Objective(nn.Module):
         self.network = make_network(config.network)
         self.heads = Heads(config.network.k) if config.loss.dense > 0 else None
 
-    def forward(self, graph: Graph, targets: Targets) -> tuple[Tensor, Tensor]:
-        """(answer loss, dense loss), both scalars."""
-        for states in self.network.run(graph, dense=self.heads is not None):
-            final = states
+    def forward(self, graph: Graph, targets: Targets, depth: int) -> tuple[Tensor, Tensor]:
+        """(answer loss, dense loss) of the states after ``depth`` iterations, both scalars."""
+        run = self.network.run(graph, dense=self.heads is not None)
+        first = depth - self.loss.through if self.loss.through else 0
+        for number in range(depth):
+            with torch.set_grad_enabled(number >= first):
+                final = next(run)
         mean, std = self.network.read_out(final)
         answer = answer_loss(self.loss, mean, std, targets.log_prob)
         dense = self.heads(final, targets) if self.heads is not None else answer.new_zeros(())
         return answer, dense
+
+
+def draw_depth(config: Config, step: int, number: int) -> int:
+    """After how many iterations the answers of batch ``number`` of a step are held against their labels."""
+    if not config.loss.after:
+        return config.network.iterations
+    return int(random_stream(config.run.seed, Stream.TRAIN_DEPTH, step, number).choice(config.loss.after))
 
 
 def learning_rate(config: OptimizerConfig, step: int, steps: int) -> float:
@@ -270,10 +281,11 @@ class Trainer:
         parameters, optimizer = list(self.objective.parameters()), self.config.optimizer
         mean = [torch.zeros_like(parameter) for parameter in parameters]
         losses, share = [0.0, 0.0], 1.0 / (len(batches) * self.world)
-        for examples in batches:
+        for place, examples in enumerate(batches):
             self.optimizer.zero_grad(set_to_none=True)
             device = self.config.run.device
-            answer, dense = self.objective(graph_of(examples, device), Targets.of(examples, device))
+            depth = draw_depth(self.config, self.state.step, self.rank + place * self.world)
+            answer, dense = self.objective(graph_of(examples, device), Targets.of(examples, device), depth)
             (answer + self.config.loss.dense * dense).backward()
             if self.config.clips_each(self.state.step):
                 nn.utils.clip_grad_norm_(parameters, optimizer.clip)

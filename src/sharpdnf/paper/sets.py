@@ -3,7 +3,7 @@
 Table 1 gives the training sizes; every valid (width, clauses) setting of a size is represented equally, half of the
 formulas have privileged variables, and each has four distributions. The structure test set has 13,080 formulas of the
 same composition, as have ``fully-privileged`` and ``uniform``; the size sets have one distribution per formula, 12 and
-4 formulas per setting. ``structure-code`` and ``size-code`` are the same from the generator's variant ``code``.
+4 formulas per setting. ``structure-code`` and ``size-code`` are the same, drawn as by the authors' program.
 
 ``joins``, ``networks``, ``fault-trees`` and ``lineage`` are not the paper's (``outside.py``): 200 formulas each, of all
 sizes.
@@ -14,9 +14,10 @@ from __future__ import annotations
 import bisect
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import cast
 
 from sharpdnf.dnf import DNF
-from sharpdnf.generate import PaperSpec, UniformSpec, paper, quarter_shifts, settings, uniform
+from sharpdnf.generate import PaperSpec, UniformSpec, Variant, paper, quarter_shifts, settings, uniform
 from sharpdnf.paper.outside import OUTSIDE
 from sharpdnf.streams import Stream, random_stream
 
@@ -92,8 +93,8 @@ def draw(what: SetMember, seed: int = 0, variant: str = "text") -> DNF:
         dnf = uniform(UniformSpec(what.num_vars, what.num_clauses, what.width), rng)
     else:
         privileged = what.family == "privileged"
-        code = variant == "code" or what.set.endswith("-code")
-        spec = PaperSpec(what.num_vars, what.num_clauses, what.width, privileged, "code" if code else "text")
+        chosen = "code" if what.set.endswith("-code") else variant
+        spec = PaperSpec(what.num_vars, what.num_clauses, what.width, privileged, cast(Variant, chosen))
         dnf = paper(spec, rng)
     return quarter_shifts(dnf)[what.shift]
 
