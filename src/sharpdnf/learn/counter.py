@@ -109,8 +109,8 @@ class NeuralCounter:
         """The network's estimate, with an interval from held-out residuals (not a guarantee).
 
         What ``simplify`` takes out of a formula, such as a literal that all clauses share or a small part that shares
-        no variable with the rest, is computed, and a literal that stands in all clauses but a few is decided on
-        (``remainder.py``); the network answers for the rest. ``factor=False`` gives it the whole.
+        no variable with the rest, is computed, and a literal that stands in most clauses is decided on
+        (``remainder.py``); the network answers for what remains. ``factor=False`` gives it the whole.
 
         A formula that is not recognisably of the training family gets no interval: ``info["interval"]`` says why.
         """
@@ -134,36 +134,37 @@ class NeuralCounter:
         factor: bool = True,
         after_block: Callable[[], None] = lambda: None,
     ) -> list[Estimate]:
-        """Estimates for formulas whose rests go through the network as one graph; what has no rest needs no network."""
+        """Estimates for formulas whose remainders go through the network as one graph; what leaves none needs no
+        network."""
         check_delta(delta)
         start = time.perf_counter()
         parts: list[Remainder | None] = [
             None if _trivial(dnf) or not factor else Remainder.about(dnf) for dnf in formulas
         ]
-        rests = [dnf if part is None else part.dnf for dnf, part in zip(formulas, parts, strict=True)]
-        asked = [i for i, rest in enumerate(rests) if _trivial(rest) is None]
-        found: dict[int, tuple[float, float]] = {}
+        questions = [_questions(dnf, part) for dnf, part in zip(formulas, parts, strict=True)]
+        asked = [question for own in questions for question in own]
+        found: list[tuple[float, float]] = []
         if asked:
-            largest = max(memory_needed(rests[i], self.network.config.k) for i in asked)
-            check_memory(largest, self.memory)
+            check_memory(max(memory_needed(question, self.network.config.k) for question in asked), self.memory)
             after_block()
             with torch.inference_mode(), one_thread():
-                for step in run_in_blocks(self.network, self._graph([rests[i] for i in asked]), after_block):
+                for step in run_in_blocks(self.network, self._graph(asked), after_block):
                     mean, std = step
-            found = dict(zip(asked, zip(mean.tolist(), std.tolist(), strict=True), strict=True))
-        seconds = (time.perf_counter() - start) / max(1, len(asked))
+            found = list(zip(mean.tolist(), std.tolist(), strict=True))
+        seconds = (time.perf_counter() - start) / max(1, sum(map(bool, questions)))
         out = []
-        for i, (dnf, part) in enumerate(zip(formulas, parts, strict=True)):
-            if i not in found:
-                trivial = _trivial(rests[i])
+        for dnf, part, own in zip(formulas, parts, questions, strict=True):
+            answers, found = found[: len(own)], found[len(own) :]
+            if not own:
+                trivial = _trivial(dnf) if part is None else _solved(dnf, part)
                 assert trivial is not None
-                out.append(trivial if part is None else _solved(dnf, part))
+                out.append(trivial)
                 continue
-            mu, sigma = found[i]
-            if not math.isfinite(mu):
+            if not all(math.isfinite(mu) for mu, _ in answers):
                 raise CheckpointError("the network's estimate is not finite: these weights cannot be used")
-            mean_of_whole = min(mu, 0.0) if part is None else part.combine(min(mu, 0.0))
-            estimate = self._estimate(dnf, mean_of_whole, sigma, delta, seconds)
+            means = [min(mu, 0.0) for mu, _ in answers]
+            mean_of_whole = means[0] if part is None else part.combine(means)
+            estimate = self._estimate(dnf, mean_of_whole, max(sigma for _, sigma in answers), delta, seconds)
             notes = {} if part is None else {"taken out": part.notes} if part.notes else {}
             out.append(estimate.replace(info={**estimate.info, **notes}))
         return out
@@ -255,9 +256,16 @@ def _trivial(dnf: DNF) -> Estimate | None:
     return None
 
 
+def _questions(dnf: DNF, part: Remainder | None) -> list[DNF]:
+    """What the network is asked about a formula: what remains of it, or the whole where nothing is to be taken out."""
+    if part is not None:
+        return part.asked
+    return [] if _trivial(dnf) else [dnf]
+
+
 def _solved(dnf: DNF, part: Remainder) -> Estimate:
-    """The answer for a formula of which simplification leaves nothing."""
-    log_prob = part.combine(-math.inf)
+    """The answer for a formula of which nothing remains."""
+    log_prob = part.combine([])
     count = model_count(log_prob, dnf.num_vars)
     return exact_estimate(log_prob, "neural", count=count, log_wmc=log_prob + dnf.log_scale)
 

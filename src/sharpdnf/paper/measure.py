@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 EPSILON, DELTA = 0.005, 0.01
 """The relative error of the labels that networks are held against, and the probability of missing it."""
-SAVE_SECONDS = 5.0  # how many seconds of work may be lost when the process is killed
+SAVE_SECONDS = 5.0  # how many seconds of work may be lost when the process is killed, while the file is small
+SAVE_SHARE = 0.02  # the share of the time that writing the rows may take: the file of a whole set is large
 CHUNK_LITERALS = 50_000  # literals of the formulas that are evaluated together, which also bounds what is lost
 Say = Callable[[str], None]
 
@@ -117,6 +118,7 @@ def measure_set(path: Path, members: Sequence[SetMember], measurer: Measurer, sa
     done = {(row.index, row.shift) for row in own}
     missing = [member for member in members if (member.index, member.shift) not in done]
     saved = began = time.monotonic()
+    pause = SAVE_SECONDS
     if missing:
         say(f"{measurer.model} on {name}: {len(missing)} formulas to measure, {len(own)} are there")
     try:
@@ -125,9 +127,10 @@ def measure_set(path: Path, members: Sequence[SetMember], measurer: Measurer, sa
             now, new = time.monotonic(), len(own) - len(done)
             left = (now - began) / new * (len(missing) - new)
             say(f"{measurer.model} on {name}: {new}/{len(missing)} formulas, {left / 60:.0f} min left")
-            if now - saved > SAVE_SECONDS:
+            if now - saved > pause:
                 _write_rows(path, others + own)
-                saved = now
+                saved = time.monotonic()
+                pause = max(SAVE_SECONDS, (saved - now) / SAVE_SHARE)
     finally:  # an interrupt loses nothing that was done
         _write_rows(path, others + own)
 

@@ -50,7 +50,7 @@ SUBSETS: dict[str, dict[str, int]] = {
         **dict.fromkeys(OUTSIDE, 100),
     },
     "t2": {"train": 327, "structure": 1308, "size-10000": 348, "size-15000": 116},
-    "t32": {"train": 41, "structure": 327, "size-10000": 58, "size-15000": 58},
+    "t32": {"train": 327, "structure": 1308, "size-10000": 348, "size-15000": 116},
 }
 """How many formulas of each set are measured, by network, unless everything is asked for. A network that is not named
 here is measured like ``paper``."""
