@@ -40,7 +40,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
 SUBSETS: dict[str, dict[str, int]] = {
     "paper": {
         "train": 327,
-        "structure": 1308,
+        "structure": 13_080,
         "size-10000": 348,
         "size-15000": 116,
         "fully-privileged": 327,
