@@ -133,7 +133,8 @@ COMMAND = """
 from sharpdnf.paper import reproduce
 from sharpdnf.cli import main
 
-reproduce.SUBSETS = {"paper": {"train": 4, "structure": 12}}
+reproduce.SUBSET = {"train": 4, "structure": 12}
+reproduce.SUBSETS = {"paper": reproduce.SUBSET}
 if __name__ == "__main__":
     main()
 """

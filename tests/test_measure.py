@@ -29,7 +29,7 @@ def test_measuring_goes_on_where_it_stopped_and_anew_with_new_weights(
         return [row for row in read_records(tmp_path / "out" / "rows.csv", Row) if row.set == "structure"]
 
     few = {"train": 8, "structure": 40}
-    monkeypatch.setattr(reproduce, "SUBSETS", {"paper": few})
+    monkeypatch.setattr(reproduce, "SUBSET", few)
     monkeypatch.setattr(measure, "CHUNK_LITERALS", 20_000)
     monkeypatch.setattr(measure, "SAVE_SECONDS", 0.0)
     weights(1)

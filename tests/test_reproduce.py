@@ -23,6 +23,7 @@ def test_reproduce_from_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     NeuralCounter(Network(NetworkConfig(k=8, iterations=3))).save_pretrained(tmp_path / "paper")
     few = {"paper": {"train": 8, "structure": 40, "size-10000": 1, "size-15000": 1, "fully-privileged": 8}}
     monkeypatch.setattr(reproduce, "SUBSETS", few)
+    monkeypatch.setattr(reproduce, "SUBSET", few["paper"])
     said: list[str] = []
     written = reproduce.reproduce(
         tmp_path / "out",
