@@ -32,7 +32,7 @@ SHARE = 0.5
 both cases."""
 MOST_SPLIT = 2
 """How many literals are decided on in that way, one after the other, at most: the network is asked about up to four
-formulas, which together have little more than the clauses of one."""
+formulas, which together have at most 9/4 as many clauses as the whole."""
 
 
 @dataclass(frozen=True, slots=True)
