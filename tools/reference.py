@@ -70,7 +70,7 @@ num_vars = [50, 200]
 ```
 
 A file that begins with `base = "paper.toml"` is that file, beside it, with the keys that it gives itself in place of
-the other's; that is how `experiments/t2.toml` trains another network by the same recipe.
+the other's; that is how `experiments/t2-1-cycles.toml` trains another network by the same recipe.
 
 A list stands for a range where the meaning below says so. This page is written by `make reference` from
 `src/sharpdnf/learn/config.py`.
