@@ -20,9 +20,8 @@ from small_runs import tiny_config  # noqa: E402
 from sharpdnf.engines.sampling import label as sampling_label  # noqa: E402
 from sharpdnf.errors import CheckpointError, ConfigError, SharpDNFError  # noqa: E402
 from sharpdnf.learn.config import OptimizerConfig, read_config  # noqa: E402
-from sharpdnf.learn.loss import Targets, answer_loss, graph_of  # noqa: E402
-from sharpdnf.learn.stream import draw_batch  # noqa: E402
-from sharpdnf.learn.train import Objective, Trainer, draw_depth, learning_rate, train  # noqa: E402
+from sharpdnf.learn.loss import Targets, graph_of  # noqa: E402
+from sharpdnf.learn.train import Objective, Trainer, learning_rate, train  # noqa: E402
 
 EXPERIMENTS = Path(__file__).parent.parent / "experiments"
 
@@ -84,59 +83,6 @@ def test_a_cycle_starts_from_the_average_with_fresh_moments_and_heads(tmp_path):
     assert all(torch.equal(a, b) for a, b in zip(average, weights(trainer.objective.network), strict=True))
     assert any(not torch.equal(a, b) for a, b in zip(heads, weights(trainer.objective.heads), strict=True))
     assert not trainer.optimizer.state
-
-
-def test_answers_after_fewer_iterations_are_held_against_labels(tmp_path):
-    """Some iteration of those that are named, the same one whenever a batch is asked for; training goes on with it."""
-    config = tiny_config(4)
-    config = replace(config, network=replace(config.network, iterations=4))
-    deeper = replace(config, loss=replace(config.loss, after=(1, 3, 3), through=2))
-    assert draw_depth(config, 7, 0) == 4
-    drawn = [draw_depth(deeper, step, number) for step in range(300) for number in range(2)]
-    assert drawn == [draw_depth(deeper, step, number) for step in range(300) for number in range(2)]
-    assert set(drawn) == {1, 3} and 120 < drawn.count(1) < 280  # 200 +- 6 standard deviations
-    train(deeper, tmp_path, sampling_label)
-    with pytest.raises(ConfigError, match=r"loss\.after has 5, and the network has 4"):
-        replace(config, loss=replace(config.loss, after=(5,)))
-
-
-def test_gradients_flow_through_the_last_iterations_only():
-    """The loss is that of the named iteration; what came before ``through`` iterations is taken as given."""
-    config = tiny_config(1)
-    config = replace(config, network=replace(config.network, iterations=6))
-    examples = draw_batch(config.data, sampling_label, 1, 0, 0, steps=1, marginals=True)
-    graph, targets = graph_of(examples), Targets.of(examples)
-
-    def gradient(through, depth):
-        torch.manual_seed(0)
-        objective = Objective(replace(config, loss=replace(config.loss, through=through)))
-        answer, dense = objective(graph, targets, depth)
-        (answer + dense).backward()
-        return answer.item(), {name: p.grad for name, p in objective.named_parameters()}
-
-    whole, all_of_it = gradient(0, 4)
-    same, equal = gradient(4, 4)
-    assert whole == same and all(torch.equal(all_of_it[n], g) for n, g in equal.items() if g is not None)
-    value, short = gradient(2, 4)
-    assert value == whole
-    assert short["network.f_enc.layers.0.weight"] is None  # nothing flows back to where the formula enters
-    assert not torch.equal(short["network.M_l.layers.0.weight"], all_of_it["network.M_l.layers.0.weight"])
-    assert gradient(0, 3)[0] != whole
-
-    # By hand: two iterations with gradients from states that are constants.
-    torch.manual_seed(0)
-    objective = Objective(config)
-    network = objective.network
-    with torch.no_grad():
-        states = network.encode(graph)
-        for _ in range(2):
-            states = network.iterate(graph, states, last=False, dense=True)
-    for _ in range(2):
-        states = network.iterate(graph, states, last=False, dense=True)
-    answer = answer_loss(config.loss, *network.read_out(states), targets.log_prob)
-    (answer + objective.heads(states, targets)).backward()
-    for name, parameter in objective.named_parameters():
-        assert parameter.grad is None or torch.equal(parameter.grad, short[name])
 
 
 def test_each_cycle_warms_up_and_falls():

@@ -25,6 +25,7 @@ from sharpdnf.cli import app, load_commands
 from sharpdnf.learn.config import (
     DataConfig,
     DatasetConfig,
+    HoldConfig,
     LossConfig,
     MixConfig,
     NetworkConfig,
@@ -40,6 +41,7 @@ TABLES = {
     "[loss]": LossConfig,
     "[optimizer]": OptimizerConfig,
     "[run]": RunConfig,
+    "[hold]": HoldConfig,
     "[dataset]": DatasetConfig,
 }
 """Each table of an experiment file, as its heading is written in TOML, with the dataclass that holds it."""

@@ -37,8 +37,8 @@ class Stream(IntEnum):
     """the label that an evaluation compares with"""
     RUNTIME_FORMULA = 10
     """one formula of the runtime tables"""
-    TRAIN_DEPTH = 11
-    """after how many iterations the answers of a training batch are held against their labels"""
+    HOLD_ROWS = 12  # 11 had been in use
+    """which recorded formulas a step of learning to hold takes"""
 
 
 def random_stream(seed: int, tag: Stream, *place: int) -> np.random.Generator:

@@ -68,6 +68,7 @@ def _show(report: Report) -> None:
         f"step {report.step}/{report.steps}  loss {report.loss:.4f}  {within}  "
         f"{report.formulas_per_second:.1f} formulas/s  {left}"
     )
+    line = report.doing or line
     end = "\r" if sys.stderr.isatty() else "\n"
     typer.echo(line.ljust(100) + end, nl=False, err=True)
 

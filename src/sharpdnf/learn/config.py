@@ -169,20 +169,12 @@ class LossConfig:
     dense: float = 0.0
     """The weight of dense supervision, which trains the states to tell the posteriors of literals and clauses and the
     probabilities of clauses; 0 leaves it out."""
-    after: tuple[int, ...] = ()
-    """After how many iterations of message passing the answer is held against its label. One of these numbers is drawn
-    for each batch; one that is listed twice is drawn twice as often. Empty means after the last iteration only."""
-    through: int = 0
-    """Through how many iterations the gradient flows back, counted from the one whose answer is held against the label;
-    0 means through all. The iterations before them cost a third of those that it flows through."""
 
     def __post_init__(self) -> None:
         check(self.kind in LOSSES, f"loss.kind must be one of {', '.join(LOSSES)}, not {self.kind!r}")
         check(0 < self.label_epsilon < 1, "loss.label_epsilon must lie between 0 and 1")
         check(0 < self.label_delta < 1, "loss.label_delta must lie between 0 and 1")
         check(self.dense >= 0, "loss.dense must not be negative")
-        check(all(number >= 1 for number in self.after), f"loss.after must be positive, not {list(self.after)}")
-        check(self.through >= 0, "loss.through must not be negative")
 
 
 @dataclass(frozen=True)
@@ -227,6 +219,32 @@ class OptimizerConfig:
         check(rising, f"optimizer.restarts must be positive and rise, not {list(self.restarts)}")
         shares = len(self.restart_rate) > 0 and all(0 < share <= 1 for share in self.restart_rate)
         check(shares, f"optimizer.restart_rate must lie in (0, 1], not {list(self.restart_rate)}")
+
+
+@dataclass(frozen=True)
+class HoldConfig:
+    """How a network that answers after a few iterations learns to hold its answer through more: the table [hold].
+
+    With ``after`` a run trains only the disjunction's cell and the read-out, on messages that are recorded in rounds
+    (``hold.py``). A round begins with the run and at each of ``optimizer.restarts``.
+    """
+
+    after: int = 0
+    """After how many iterations the network that the run starts from answers; 0 means that the whole network is trained
+    and no answer is held."""
+    batches: tuple[int, ...] = (400,)
+    """For how many batches of fresh formulas the messages are recorded in each round. The last number holds for all
+    rounds that follow."""
+    formulas: int = 96
+    """How many of the recorded formulas a step takes."""
+    match: float = 1.0
+    """The weight of the squared distance between the states of the disjunction before ``after`` and the recorded ones,
+    beside the loss of the answers."""
+
+    def __post_init__(self) -> None:
+        check(self.after >= 0, "hold.after must not be negative")
+        check(len(self.batches) > 0 and min(self.batches) >= 1, "hold.batches must be positive")
+        check(self.formulas >= 1 and self.match >= 0, "hold.formulas must be positive and hold.match not negative")
 
 
 @dataclass(frozen=True)
@@ -314,16 +332,30 @@ class Config:
     loss: LossConfig = field(default_factory=LossConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     run: RunConfig = field(default_factory=RunConfig)
+    hold: HoldConfig = field(default_factory=HoldConfig)
     dataset: DatasetConfig = field(default_factory=DatasetConfig)
 
     def __post_init__(self) -> None:
-        last = self.network.iterations
-        most = max(self.loss.after, default=last)
-        check(most <= last, f"loss.after has {most}, and the network has {last} iterations (network.iterations)")
         if self.data.source == "stream":
             self.data.check_cover(self.run.steps)
         else:
             check(len(self.run.batches) == 1, "run.batches must be one number where formulas come from a dataset")
+        if self.hold.after:
+            self._check_hold()
+
+    def _check_hold(self) -> None:
+        """Refuses what does not go together with holding an answer."""
+        last = self.network.iterations
+        check(self.hold.after < last, f"hold.after must be less than network.iterations, which is {last}")
+        check(self.run.init != "", "hold.after needs run.init: the network whose answers are to be held")
+        check(self.network.architecture == "paper", "hold.after is for the architecture paper alone")
+        check(self.data.source == "stream", 'hold.after needs data.source = "stream"')
+        check(self.loss.dense == 0, "hold.after leaves no states to supervise: take loss.dense out")
+        check(self.run.batches == (1,), "hold.formulas says how many formulas a step takes: take run.batches out")
+
+    def recorded_batches(self, number: int) -> int:
+        """For how many batches the messages are recorded in the given round, where an answer is held."""
+        return self.hold.batches[min(number, len(self.hold.batches) - 1)]
 
     def batches(self, step: int) -> int:
         """How many batches the given step averages the gradient over."""

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from sharpdnf.dnf import DNF
 from sharpdnf.errors import LimitError
-from sharpdnf.learn.architectures import Architecture, States
+from sharpdnf.learn.architectures import Architecture, Memory, States
 from sharpdnf.learn.graph import Adjacency, Edges, Graph
 from sharpdnf.learn.layers import Perceptron, sum_edges
 from sharpdnf.learn.model import Network
@@ -52,15 +52,25 @@ def run_in_blocks(
     The paper's network goes block by block; of another architecture only its iterations are known.
     """
     if isinstance(network, Network):
-        yield from _run_paper(network, graph, after_block)
+        for states in run_paper(network, graph, network.L_d, after_block):
+            yield network.read_out(states)
         return
     for states in network.run(graph):
         after_block()
         yield network.read_out(states)
 
 
-def _run_paper(network: Network, graph: Graph, after_block: Callable[[], None]) -> Iterator[tuple[Tensor, Tensor]]:
-    """The steps (a) to (d) of ``Network.iterate``, a block of nodes at a time."""
+def run_paper(
+    network: Network,
+    graph: Graph,
+    advance: Callable[[Memory, Tensor], Memory],
+    after_block: Callable[[], None] = lambda: None,
+) -> Iterator[States]:
+    """The steps (a) to (d) of ``Network.iterate``, a block of nodes at a time: the states after (b) of each iteration.
+
+    Step (b) is ``advance(v_d, sum of messages)``: L_d, or something in its place that watches or changes what happens
+    to the disjunctions. Literals and conjunctions are written in place, so their states are those of this moment.
+    """
 
     def embed(prob: Tensor) -> Tensor:
         out = prob.new_empty(len(prob), network.config.k)
@@ -87,8 +97,8 @@ def _run_paper(network: Network, graph: Graph, after_block: Callable[[], None]) 
             network.L_c1.advance((conjunction[rows], conjunction_cell[rows]), received)
             after_block()
         send(network.M_c, conjunction, conjunction_message)
-        disjunction = network.L_d(disjunction, sum_edges(graph.disjunctions.forward, conjunction_message))  # (b)
-        yield network.read_out(States((literal, literal_cell), (conjunction, conjunction_cell), disjunction))
+        disjunction = advance(disjunction, sum_edges(graph.disjunctions.forward, conjunction_message))  # (b)
+        yield States((literal, literal_cell), (conjunction, conjunction_cell), disjunction)
         if t == network.config.iterations - 1:
             return
         from_disjunction = F.linear(network.M_d(disjunction[0]), network.L_c2.weights[0])

@@ -36,7 +36,6 @@ from sharpdnf.learn.loss import Heads, Targets, accuracy, answer_loss, graph_of
 from sharpdnf.learn.model import check_device, save_network
 from sharpdnf.learn.processes import lost_a_peer, peer_is_gone, process_group, send_weights, shared_checkpoint
 from sharpdnf.learn.stream import Example, Labeller, ahead, draw_batch, num_nodes, pack, validation_slice
-from sharpdnf.streams import Stream, random_stream
 
 LOG_EVERY = 20  # how many steps make one row of log.csv
 LOG_FIELDS = (
@@ -68,6 +67,8 @@ class Report:
     formulas_per_second: float = 0.0
     seconds_left: float = math.nan
     validation: dict[float, float] = field(default_factory=dict)
+    doing: str = ""
+    """What is done before the next step, where that takes long; empty while steps are made."""
 
 
 class Objective(nn.Module):
@@ -79,24 +80,14 @@ class Objective(nn.Module):
         self.network = make_network(config.network)
         self.heads = Heads(config.network.k) if config.loss.dense > 0 else None
 
-    def forward(self, graph: Graph, targets: Targets, depth: int) -> tuple[Tensor, Tensor]:
-        """(answer loss, dense loss) of the states after ``depth`` iterations, both scalars."""
-        run = self.network.run(graph, dense=self.heads is not None)
-        first = depth - self.loss.through if self.loss.through else 0
-        for number in range(depth):
-            with torch.set_grad_enabled(number >= first):
-                final = next(run)
+    def forward(self, graph: Graph, targets: Targets) -> tuple[Tensor, Tensor]:
+        """(answer loss, dense loss) of the states after the last iteration, both scalars."""
+        for states in self.network.run(graph, dense=self.heads is not None):
+            final = states
         mean, std = self.network.read_out(final)
         answer = answer_loss(self.loss, mean, std, targets.log_prob)
         dense = self.heads(final, targets) if self.heads is not None else answer.new_zeros(())
         return answer, dense
-
-
-def draw_depth(config: Config, step: int, number: int) -> int:
-    """After how many iterations the answers of batch ``number`` of a step are held against their labels."""
-    if not config.loss.after:
-        return config.network.iterations
-    return int(random_stream(config.run.seed, Stream.TRAIN_DEPTH, step, number).choice(config.loss.after))
 
 
 def learning_rate(config: OptimizerConfig, step: int, steps: int) -> float:
@@ -281,11 +272,10 @@ class Trainer:
         parameters, optimizer = list(self.objective.parameters()), self.config.optimizer
         mean = [torch.zeros_like(parameter) for parameter in parameters]
         losses, share = [0.0, 0.0], 1.0 / (len(batches) * self.world)
-        for place, examples in enumerate(batches):
+        for examples in batches:
             self.optimizer.zero_grad(set_to_none=True)
             device = self.config.run.device
-            depth = draw_depth(self.config, self.state.step, self.rank + place * self.world)
-            answer, dense = self.objective(graph_of(examples, device), Targets.of(examples, device), depth)
+            answer, dense = self.objective(graph_of(examples, device), Targets.of(examples, device))
             (answer + self.config.loss.dense * dense).backward()
             if self.config.clips_each(self.state.step):
                 nn.utils.clip_grad_norm_(parameters, optimizer.clip)
@@ -400,6 +390,17 @@ def _tensorboard(directory: Path) -> Any:
     return SummaryWriter(str(directory / "tensorboard"))
 
 
+def _kind_of(config: Config, world: int) -> type[Trainer]:
+    """Who trains: the whole network, or, where an answer is to be held, what holds it."""
+    if not config.hold.after:
+        return Trainer
+    if world > 1:
+        raise ConfigError("a run with hold.after makes processes of its own: start it without torchrun")
+    from sharpdnf.learn.hold import Holder  # which is a Trainer
+
+    return Holder
+
+
 def train(
     config: Config, directory: Path, label: Labeller, show: Callable[[Report], None] = lambda report: None
 ) -> Architecture:
@@ -412,7 +413,7 @@ def train(
         raise SharpDNFError(f"{directory} cannot be made: {error.strerror}") from None
     rank, world = process_group(config.run.device)
     with sole_writer(directory) if rank == 0 else contextlib.nullcontext():  # only process 0 writes files
-        trainer = Trainer(config, directory, label, show, rank, world)
+        trainer = _kind_of(config, world)(config, directory, label, show, rank, world)
         try:
             network = trainer.run()
         except KeyboardInterrupt:
