@@ -6,7 +6,7 @@ SOURCES := pyproject.toml CMakeLists.txt $(shell find src native -type f -not -n
 export OMP_NUM_THREADS ?= 1
 export MKL_NUM_THREADS ?= 1
 
-.PHONY: help demo test lint bench bench-exact bench-neural bench-torch bench-sql bench-spark test-spark bench-network bench-serve reference docs screenshots wheel sanitize sanitize-threads fuzz native clean
+.PHONY: help demo test lint bench bench-exact bench-neural bench-torch bench-sql bench-spark test-spark bench-network bench-serve reference cards docs screenshots wheel sanitize sanitize-threads fuzz native clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 16
@@ -79,6 +79,9 @@ bench-network: $(VENV)/installed  ## networks: a million links in passes over th
 
 reference: $(VENV)/installed  ## the pages of the documentation that are made from the program
 	$(BIN)/python tools/reference.py
+
+cards:  ## the tables of the model cards, from experiments/results/report.md
+	$(PYTHON) tools/cards.py
 
 docs: reference  ## the documentation as a site in site/: open site/index.html (strict: a broken link fails)
 	$(BIN)/python tools/figures.py
