@@ -120,6 +120,7 @@ class Holder(Trainer):
     def _step(self, batches: list[list[Example]]) -> None:
         first = self.state.step in (0, *self.config.optimizer.restarts)
         super()._step(batches)
+        self.sums["formulas"] += self.config.hold.formulas
         if first and self.records is not None:  # counted once, however often recording was interrupted
             formulas, variables, nodes = self.records.sizes
             self.state.formulas += formulas

@@ -185,8 +185,8 @@ class Trainer:
 
     def run(self) -> Architecture:
         """Trains to the end and returns the final network."""
-        last_checkpoint = time.monotonic()
-        began, done = time.monotonic(), self.state.step
+        last_checkpoint = last_row = time.monotonic()
+        done = self.state.step
         if self.rank == 0:
             self._open_log()
         for batches in ahead(self.batches, self.config.data.prefetch):
@@ -197,8 +197,8 @@ class Trainer:
                 if finished or self.state.step % self.config.run.validate_steps == 0:
                     self._validate()
                 if self.state.step % LOG_EVERY == 0 or finished:
-                    pace = (now - began) / (self.state.step - done)
-                    self._log(pace)
+                    self._log((now - last_row) / (self.state.step - done))
+                    last_row, done = now, self.state.step
                 if finished or now - last_checkpoint > 60 * self.config.run.checkpoint_minutes:
                     self.save()
                     last_checkpoint = time.monotonic()
