@@ -56,8 +56,16 @@ class Records:
     """float32[after, F, k]: v_d^t after each of the first iterations."""
     log_prob: Tensor
     """float32[F]"""
-    sizes: tuple[int, ...]
-    """How many formulas, variables and nodes were recorded in the latest round."""
+    sizes: Tensor
+    """int64[batches, 3]: how many formulas, variables and nodes each batch has."""
+
+    @classmethod
+    def read(cls, files: Sequence[Path], device: str) -> Records:
+        """What was recorded in these files, one for each batch."""
+        tables = [read_tensors(file) for file in files]
+        messages, states = (torch.cat([table[name] for table in tables], 1) for name in ("messages", "states"))
+        log_prob, sizes = torch.cat([table["log_prob"] for table in tables]), [table["sizes"] for table in tables]
+        return cls(messages.to(device), states.to(device), log_prob.to(device), torch.stack(sizes))
 
 
 def record(network: Network, graph: Graph, after: int, *, perfectly: bool) -> tuple[Tensor, Tensor]:
@@ -119,25 +127,30 @@ class Holder(Trainer):
 
     def _step(self, batches: list[list[Example]]) -> None:
         first = self.state.step in (0, *self.config.optimizer.restarts)
+        number = self._round()
         super()._step(batches)
         self.sums["formulas"] += self.config.hold.formulas
         if first and self.records is not None:  # counted once, however often recording was interrupted
-            formulas, variables, nodes = self.records.sizes
+            formulas, variables, nodes = self.records.sizes[-len(self._files(number)) :].sum(0).tolist()
             self.state.formulas += formulas
             self.state.variables += variables
             self.state.nodes += nodes
+
+    def _round(self) -> int:
+        """The number of the current round, from 0 on."""
+        return sum(restart <= self.state.step for restart in self.config.optimizer.restarts)
 
     def _gradients(self, batches: list[list[Example]]) -> list[float]:
         """Fills the gradients of what learns, with the loss of some recorded formulas.
 
         It is the answer's loss, in the mean over all iterations from ``hold.after`` on and once more after the last,
-        and the squared distance of the states before them from the recorded ones, which keeps the messages as they
-        were recorded.
+        and the squared distance of the first states from the recorded ones, which keeps the messages as they were
+        recorded. Returned are the answer's loss after the last iteration and that distance.
         """
         records = self.records = self.records or self._record()
         hold, network = self.config.hold, self._network()
         rng = random_stream(self.config.run.seed, Stream.HOLD_ROWS, self.state.step)
-        rows = torch.from_numpy(rng.integers(len(records.log_prob), size=hold.formulas))
+        rows = torch.from_numpy(rng.integers(len(records.log_prob), size=hold.formulas)).to(self.config.run.device)
         states = replay(network, records.messages[:, rows])
         losses = [self._answer_loss(state, records.log_prob[rows]) for state in states[hold.after - 1 :]]
         recorded = records.states[:, rows]
@@ -157,10 +170,9 @@ class Holder(Trainer):
         The records of a round are of the weights that it began with, which lie beside them. A run that is killed while
         it records begins the round with the same weights again and finds what it had.
         """
-        begun = [0, *(restart for restart in self.config.optimizer.restarts if restart <= self.state.step)]
-        number = len(begun) - 1
+        number = self._round()
         folder, files = self._folder(number), self._files(number)
-        if self.state.step == begun[-1]:
+        if self.state.step in (0, *self.config.optimizer.restarts):
             self._begin_round(folder)
         missing = [batch for batch, file in enumerate(files) if not file.exists()]
         source = _Source(folder, number, len(files), self.config.hold.after, self.config.run.seed)
@@ -169,14 +181,8 @@ class Holder(Trainer):
         for done, _ in enumerate(in_any_order(work, missing, workers=workers), start=1):
             doing = f"round {number}: recorded {done} of {len(missing)} batches of formulas"
             self.show(replace(self.report, doing=doing))
-        new = _read_records(files)
-        before = [_read_records(self._files(earlier)) for earlier in range(1, number)]
-        return Records(
-            torch.cat([records.messages for records in (*before, new)], 1),
-            torch.cat([records.states for records in (*before, new)], 1),
-            torch.cat([records.log_prob for records in (*before, new)]),
-            new.sizes,
-        )
+        before = [file for earlier in range(1, number) for file in self._files(earlier)]
+        return Records.read([*before, *files], self.config.run.device)
 
     def _folder(self, number: int) -> Path:
         return self.directory / f"round-{number}"
@@ -190,20 +196,13 @@ class Holder(Trainer):
         """Puts the current weights into the folder of the round, after clearing it if it is of another run."""
         hashed = hashlib.sha256(json.dumps(identity(self.config), sort_keys=True).encode())
         for tensor in self._network().state_dict().values():
-            hashed.update(tensor.numpy().tobytes())
+            hashed.update(tensor.cpu().numpy().tobytes())
         digest, mark = hashed.hexdigest(), folder / "made-for"
         if mark.exists() and mark.read_text() == digest:
             return
         shutil.rmtree(folder, ignore_errors=True)
         save_network(self._network(), folder)
         write_atomically(mark, digest.encode())
-
-
-def _read_records(files: Sequence[Path]) -> Records:
-    tables = [read_tensors(file) for file in files]
-    messages, states = (torch.cat([table[name] for table in tables], 1) for name in ("messages", "states"))
-    sizes = torch.stack([table["sizes"] for table in tables]).sum(0).tolist()
-    return Records(messages, states, torch.cat([table["log_prob"] for table in tables]), tuple(sizes))
 
 
 @dataclass(frozen=True)
