@@ -34,7 +34,7 @@ CALIBRATION: dict[str, dict[str, int]] = {
         "fully-privileged": 163,
         "uniform": 163,
     },
-    "t32": {"structure": 327, "structure-code": 163, "size-10000": 58, "size-15000": 29, "size-code": 29},
+    "t32": {"structure": 327, "structure-code": 163, "size-10000": 116, "size-15000": 29, "size-code": 29},
 }
 """How many formulas of each set the intervals of a network come from; their seed is not that of the tables."""
 CALIBRATION_SEED = 1
