@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
 from types import ModuleType
 
 import pytest
-
-ROOT = Path(__file__).resolve().parent.parent
+from tools_loaded import load_tool
 
 
 @pytest.fixture(scope="module")
 def cards() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("cards", ROOT / "tools" / "cards.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_tool("cards")
 
 
 @pytest.mark.parametrize("network", ["paper", "t2", "t32"])

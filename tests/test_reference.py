@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import re
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from tools_loaded import load_tool
 
 from sharpdnf.learn.config import Config, MixConfig, read_config
 
@@ -17,11 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @pytest.fixture(scope="module")
 def reference() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("reference", ROOT / "tools" / "reference.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_tool("reference")
 
 
 def sections(page: str) -> dict[str, str]:
